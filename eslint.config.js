@@ -5,7 +5,7 @@ import globals from "globals";
 const MARKUP = ["innerHTML", "outerHTML", "insertAdjacentHTML", "dangerouslySetInnerHTML"];
 
 export default [
-  { ignores: ["**/vendor/", ".venv/", "docs/"] },
+  { ignores: ["**/vendor/", ".venv/", "docs/assets/iframe-worker.js"] },
   js.configs.recommended,
   {
     languageOptions: { ecmaVersion: 2023, sourceType: "module" },
@@ -49,6 +49,12 @@ export default [
     // It is put into a report's page as text, after uPlot: a script, not a module.
     files: ["src/corral/report/templates/**"],
     languageOptions: { sourceType: "script", globals: { ...globals.browser, uPlot: "readonly" } },
+    rules: { "no-console": "error", "no-restricted-globals": ["error", "event", "name"] },
+  },
+  {
+    // The documentation's switch between versions: a script next to the list of them.
+    files: ["docs/assets/**"],
+    languageOptions: { sourceType: "script", globals: globals.browser },
     rules: { "no-console": "error", "no-restricted-globals": ["error", "event", "name"] },
   },
   { files: ["tests/**"], languageOptions: { globals: globals.node } },

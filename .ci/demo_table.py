@@ -35,11 +35,11 @@ from corral.spec.slurm.hostlist import fold
 
 NO_TORCH = "this node has no PyTorch"  # as examples/train_digits.py prints it
 CORRAL = (".venv/bin/" if os.geteuid() == 0 else "sudo .venv/bin/") + "corral"
+PAGE_PORT = 8765
 NEXT = """
-next:  {corral} status -c {name}
-       {corral} run -c {name} examples/train_digits.py --nodes {nodes} --gpus-per-node {gpus}
-       {corral} ssh -c {name} {first}
-       ./demo --down"""
+next:  {corral} run -c {name} examples/train_digits.py --nodes {nodes} --gpus-per-node {gpus}
+page:  http://127.0.0.1:{port}, while this runs: {corral} ui -c {name} --port {port}
+       ./demo --down removes cluster and node image"""
 AFTER_FAILURE = """
 next:  read the hint of the error above, then ./demo again: it goes on from there
        ./demo --down removes what is there"""
@@ -176,7 +176,7 @@ def main(folder: Path, cluster_file: str) -> int:
             name=spec.name,
             nodes=min(len(nodes), 2),
             gpus=gpu.count if gpu else 0,
-            first=nodes[0].name,
+            port=PAGE_PORT,
         )
     console.print(todo, highlight=False)
     return 0 if good else 1

@@ -1,4 +1,4 @@
-"""Writes the types of what the page is sent, out of ``corral.web.schemas``.
+"""Writes the types of what the page is sent: of all operations, as OpenAPI describes them.
 
 python .ci/page_types.py > src/corral/web/static/js/api.d.ts
 """
@@ -12,7 +12,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from corral.web.schemas import SHAPES
+from corral.web.app import ROUTES
+from corral.web.openapi import shapes_of
+from corral.web.schemas import NOT_ANSWERS
 
 PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean": "boolean",
          "null": "null"}  # fmt: skip
@@ -20,7 +22,8 @@ PLAIN = {"string": "string", "integer": "number", "number": "number", "boolean":
 
 def definitions() -> dict[str, Any]:
     """JSON Schema of each type, by its name."""
-    adapters = [(shape.__name__, "serialization", TypeAdapter(shape)) for shape in SHAPES]
+    shapes = (*shapes_of(part.router for part in ROUTES), *NOT_ANSWERS)
+    adapters = [(str(shape), "serialization", TypeAdapter(shape)) for shape in shapes]
     return TypeAdapter.json_schemas(adapters, ref_template="{model}")[1]["$defs"]
 
 

@@ -24,6 +24,15 @@ PROJECT: Final = ("CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "LICENSE")
 """Files of the root that the site shows, linked or not."""
 _FENCED: Final = re.compile(r"(^ *```.*?^ *```$|`[^`\n]+`)", re.M | re.S)
 _LINK: Final = re.compile(r"\]\((?![a-z]+:|#)([^)\s#]+)(#[^)\s]*)?\)")
+_MARK: Final = re.compile(
+    r"^( *)<!-- (run by|not run): ([^\n]+) -->\n(\1```.*?^\1```$)(\n+\1```text\n.*?^\1```$)?",
+    re.M | re.S,
+)
+_CAPTIONS: Final = {
+    "run by": "Run as it is by `{}`: it succeeds.",
+    "run but": "Run by `{}`, {}: it succeeds.",
+    "not run": "Not run {}.",
+}
 _LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".toml": "toml"}
 
 
@@ -107,8 +116,23 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     return files
 
 
+def with_captions(text: str) -> str:
+    """Who runs each block of commands, below it and its output (tests/guide_blocks.py)."""
+
+    def captioned(match: re.Match[str]) -> str:
+        indent, kind, words, block, output = match.groups(default="")
+        file, mark, but = words.partition("; ")
+        if kind == "run by":
+            caption = _CAPTIONS["run but" if mark else kind].format(file, but)
+        else:
+            caption = _CAPTIONS[kind].format(words if words.startswith("as ") else f"here: {words}")
+        return f"{block}{output}\n\n{indent}*{caption}*{{: .ran }}"
+
+    return _MARK.sub(captioned, text)
+
+
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
     """Rewrite links that leave docs/."""
     del config, files
     source = page.file.abs_src_path
-    return with_site_links(Path(source), markdown) if source else markdown
+    return with_captions(with_site_links(Path(source), markdown) if source else markdown)

@@ -37,6 +37,13 @@ from corral.testing.page import page
 
 RECORDED = Path(__file__).parents[1] / "tests/recorded/rest/24.11/v0.0.42"
 TURNS, REST_S, SETTLE_S = 4, 30.0, 5.0
+NODE_STATES = (["IDLE"], ["MIXED"], ["ALLOCATED"], ["IDLE", "DRAIN"])
+GROUPS = ("none", "partition", "island", "rack", "state", "feature")
+CHANGED = (1, 200, 2000)
+"""Nodes that get another state at once, as frames are measured. Of 2,000 the page fetches all."""
+NODES = "/api/nodes?layout=columns"
+SHORT_MS = 50
+"""The browser reports frames from here on."""
 STATES = ("RUNNING", "PENDING", "PENDING", "COMPLETED")
 
 
@@ -60,9 +67,9 @@ class Slurm:
                 "name": f"node{number:05}",
                 "address": f"10.0.{number // 250}.{number % 250}",
             }
-            record["state"] = (["IDLE"], ["MIXED"], ["ALLOCATED"], ["IDLE", "DRAIN"])[
-                number % 50 % 4
-            ]
+            record["state"] = NODE_STATES[number % 50 % 4]
+            marks = [f"island-{number // 1000}", f"rack-{number // 40}"]
+            record["features"] = record["active_features"] = marks
             self.nodes.append(json.dumps(record, indent=2))
         self.jobs, self.states, self.listing = [], [], b""
         for number in range(1, jobs + 1):
@@ -127,6 +134,16 @@ class Slurm:
         self.at = {"nodes": self.at["nodes"] + 1, "jobs": self.at["jobs"] + 1}
         return Response()
 
+    async def shift(self, request: Request) -> Response:
+        """Give nodes all over the cluster another state."""
+        turn, many = (int(request.query_params[name]) for name in ("turn", "nodes"))
+        for number in range(turn % 5, len(self.nodes), max(1, len(self.nodes) // many)):
+            node = json.loads(self.nodes[number])
+            node["state"] = NODE_STATES[(NODE_STATES.index(node["state"]) + 1) % 4]
+            self.nodes[number] = json.dumps(node, indent=2)
+        self.at["nodes"] += 1
+        return Response()
+
     async def count(self, request: Request) -> Response:
         """Calls so far."""
         return JSONResponse(self.calls)
@@ -141,6 +158,7 @@ class Slurm:
                 Route(f"{base}/{{what}}", self.list),
                 Route("/slurmdb/v0.0.42/user/{n}", self.user),
                 Route("/change", self.change, methods=["POST"]),
+                Route("/shift", self.shift, methods=["POST"]),
                 Route("/count", self.count),
             ]
         )
@@ -256,13 +274,13 @@ async def measure(url: str, slurm: str, pid: int, size: Size) -> dict[str, Any]:
         reply = await http.post("/api/login", json={"token": token()})
         http.headers.update(session_headers(reply))
         secret = reply.json()["csrf"]
-        await http.get("/api/nodes")
+        await http.get(NODES)
         figures["nodes of the first view ever, s"] = round(time.monotonic() - begin, 2)
         await http.get("/api/cluster")
         figures["first poll of Slurm with all jobs, s"] = round(time.monotonic() - begin, 2)
         begin, weight = time.monotonic(), 0
         needs = re.findall(r'(?:href|src)="([\w./]+)"', (await http.get("/")).text)
-        for path in ("/", *dict.fromkeys(needs), "/api/me", "/api/cluster", "/api/nodes"):
+        for path in ("/", *dict.fromkeys(needs), "/api/me", "/api/cluster", NODES):
             reply = await http.get(path)
             reply.raise_for_status()
             weight += reply.num_bytes_downloaded
@@ -275,7 +293,9 @@ async def measure(url: str, slurm: str, pid: int, size: Size) -> dict[str, Any]:
             for many in (1, size.viewers):
                 figures |= await watched(http, control, many, size)
         cookies = [{"name": c.name, "value": c.value, "url": url} for c in http.cookies.jar]
-        took = await asyncio.to_thread(in_browser, url, cookies, secret, size.rounds)
+        took, weights = await asyncio.to_thread(in_browser, url, cookies, secret, size.rounds)
+        figures["its weight in Chromium, kB"] = round(max(weights) / 1000) if weights else "-"
+        figures |= await asyncio.to_thread(frames, url, slurm, cookies, secret)
         for word, pick in (("best", min), ("median", median), ("worst", max)):
             figures[f"in Chromium, {word} of {len(took)}, s"] = (
                 round(pick(took), 2) if took else "-"
@@ -285,28 +305,96 @@ async def measure(url: str, slurm: str, pid: int, size: Size) -> dict[str, Any]:
     return figures
 
 
-def in_browser(url: str, cookies: list[dict[str, Any]], secret: str, rounds: int) -> list[float]:
-    """Seconds from the address to the drawn heat map, each in a profile without a cache."""
-    program, took = shutil.which("chromium"), list[float]()
+@contextmanager
+def chromium() -> Iterator[Any]:
+    """A browser; None where there is no Chromium."""
+    program = shutil.which("chromium")
     if program is None:
-        return took
+        yield None
+        return
     from playwright.sync_api import sync_playwright  # noqa: PLC0415
 
     with sync_playwright() as playwright:
         flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
         browser = playwright.chromium.launch(executable_path=program, args=flags)
-        for _ in range(rounds):
-            context = browser.new_context(viewport={"width": 1280, "height": 800})
-            context.add_cookies(cookies)  # type: ignore[arg-type]
-            context.add_init_script(f"localStorage.setItem('session', {json.dumps(secret)})")
-            tab = context.new_page()
-            begin = time.monotonic()
-            tab.goto(url)
-            tab.wait_for_selector("canvas.heat, div.nodes")  # cards where nodes are few
-            took.append(time.monotonic() - begin)
-            context.close()
+        yield browser
         browser.close()
-    return took
+
+
+@contextmanager
+def tab(browser: Any, cookies: list[dict[str, Any]], secret: str) -> Iterator[Any]:
+    """A tab of a session, in a profile without a cache."""
+    context = browser.new_context(viewport={"width": 1280, "height": 800}, locale="en-US")
+    context.add_cookies(cookies)
+    context.add_init_script(f"localStorage.setItem('session', {json.dumps(secret)})")
+    yield context.new_page()
+    context.close()
+
+
+TRANSFERRED = """() => performance.getEntriesByType("navigation")
+    .concat(performance.getEntriesByType("resource"))
+    .reduce((sum, entry) => sum + (entry.transferSize || 0), 0)"""
+
+
+def in_browser(
+    url: str, cookies: list[dict[str, Any]], secret: str, rounds: int
+) -> tuple[list[float], list[float]]:
+    """Seconds from the address to the drawn heat map, and the bytes of all that came until then."""
+    took, weights = list[float](), list[float]()
+    with chromium() as browser:
+        for _ in range(rounds if browser else 0):
+            with tab(browser, cookies, secret) as page:
+                begin = time.monotonic()
+                page.goto(url)
+                page.wait_for_selector("canvas.heat, div.nodes")  # cards where nodes are few
+                took.append(time.monotonic() - begin)
+                weights.append(page.evaluate(TRANSFERRED))
+    return took, weights
+
+
+WATCH = """async () => {
+    window.frames = []; window.news = 0;
+    const seen = (list) => window.frames.push(...list.getEntries().map((f) => f.duration));
+    new PerformanceObserver(seen).observe({ type: "long-animation-frame" });
+    new PerformanceObserver(seen).observe({ type: "longtask" });
+    const { listen } = await import("./js/lib/event_stream.js");
+    listen("nodes", () => { window.news += 1; });
+}"""
+
+
+def longest(page: Any) -> str:
+    """The longest frame since this was asked last."""
+    long = page.evaluate("() => window.frames.splice(0)")
+    return f"{max(long):.0f}" if long else f"below {SHORT_MS}"
+
+
+def frames(url: str, slurm: str, cookies: list[dict[str, Any]], secret: str) -> dict[str, Any]:
+    """The longest frame in milliseconds while nodes change, in each grouping.
+
+    Of it the browser counts scripts, layout and paint of the page's own thread.
+    """
+    figures: dict[str, Any] = {}
+    with chromium() as browser:
+        if browser is None:
+            return figures
+        with tab(browser, cookies, secret) as page:
+            page.goto(url)
+            page.wait_for_selector("canvas.heat, div.nodes")
+            page.evaluate(WATCH)
+            for grouping in GROUPS:
+                page.select_option("[aria-label='Group nodes by']", grouping)
+                page.wait_for_timeout(2000)
+                figures[f"longest frame, by {grouping}, as it is chosen, ms"] = longest(page)
+                for many in CHANGED:
+                    for turn in range(4):
+                        before = page.evaluate("window.news")
+                        asked = {"turn": turn, "nodes": many}
+                        httpx.post(f"{slurm}/shift", params=asked).raise_for_status()
+                        page.wait_for_function("(n) => window.news > n", arg=before, timeout=60_000)
+                        page.wait_for_timeout(600)  # it is drawn after a quarter of a second
+                    what = f"longest frame, by {grouping}, {many} nodes change, ms"
+                    figures[what] = longest(page)
+    return figures
 
 
 def main() -> None:

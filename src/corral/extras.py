@@ -2,15 +2,46 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import sys
-from importlib.metadata import PackageNotFoundError, requires
+from importlib.metadata import PackageNotFoundError, distribution, requires, version
+from typing import Any
 
 from corral.errors import Code, CorralError
 
 DISTRIBUTION = "corral"
+"""Name of the package, as pyproject.toml has it; no other place in the code has it."""
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([\w-]+)['"]""")
+
+
+def own_version() -> str:
+    """The version of Corral that runs.
+
+    Raises:
+        PackageNotFoundError: it was not installed, as in a bare source folder.
+    """
+    return version(DISTRIBUTION)
+
+
+def direct_url() -> dict[str, Any]:
+    """What this Corral was installed from (PEP 610); empty where an index gave it.
+
+    Raises:
+        PackageNotFoundError: it was not installed.
+    """
+    return json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+
+
+def wheel_prefix() -> str:
+    """What the names of Corral's wheels begin with (PEP 427: runs of ``-_.`` become one ``_``)."""
+    return f"{re.sub('[-_.]+', '_', DISTRIBUTION)}-"
+
+
+def wheel_name() -> str:
+    """The file name of Corral's wheel."""
+    return f"{wheel_prefix()}{own_version()}-py3-none-any.whl"
 
 
 def packages_of(extra: str) -> list[str]:

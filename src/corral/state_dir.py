@@ -1,7 +1,8 @@
 """Where Corral keeps what belongs to one cluster on its own machine: keys, host keys, journal.
 
 It is not a state file: what a cluster is like is always observed. (``facts.json`` is a guess of
-what the next observation will read, see ``apply/observation.py``.)
+what the next observation will read, see ``apply/observation.py``; ``asked-controller`` is used for
+a minute, see ``apply/connection.py``.)
 """
 
 from __future__ import annotations

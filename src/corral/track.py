@@ -14,6 +14,7 @@ package ``mlflow`` is not installed; where it is, use that: it finds the same ru
 ``corral run`` uploads this file with each job. Where the job is not tracked, they do nothing, and
 the first call prints one line. In a job that is tracked the batch script makes the run
 (``python3 -m corral.track begin``), samples each node (``sample``) and ends the run (``end``).
+``history RUN METRIC`` prints the times of a run's steps for ``corral advise``.
 
 It calls urllib itself, not by ``runtime/http_client``: it is one file, for the job's own Python
 (docs/decisions/0010-typer-pydantic-ruamel.md).
@@ -43,6 +44,7 @@ PATIENCE_S: Final = 20.0
 """Seconds for one request; a job is not held up by a server that does not answer."""
 
 _MOST_TEXT: Final = 6000  # characters of a parameter's or tag's value (MLflow's limit)
+_PAGE: Final = 25000  # entries of a metric's history in one answer (MLflow's limit)
 _AT_ONCE: Final = 100  # parameters or tags in one request (MLflow's limit)
 _ENDS: Final = {0: "FINISHED", 143: "KILLED", 137: "KILLED"}
 
@@ -227,6 +229,26 @@ def _experiment(name: str) -> str:
     raise TrackingError(f"experiment {name}: not found, and creating it failed")
 
 
+def history(run: str, key: str) -> list[dict[str, Any]]:
+    """All that a run has logged of a metric: value, step and time in milliseconds.
+
+    Args:
+        run: its id.
+        key: the metric's name.
+
+    Raises:
+        TrackingError: the server does not know the run, or does not answer.
+    """
+    logged: list[dict[str, Any]] = []
+    page = {"run_id": run, "metric_key": key, "max_results": str(_PAGE)}
+    while True:
+        answer = _call("metrics/get-history", None, **page)
+        logged += answer.get("metrics", [])
+        if not answer.get("next_page_token"):
+            return logged
+        page["page_token"] = str(answer["next_page_token"])
+
+
 def begin(folder: Path) -> str:
     """The job's run: made at its first start, the same one after a requeue.
 
@@ -376,12 +398,20 @@ def _alive(pid: int) -> bool:
 
 
 def main(words: list[str]) -> int:
-    """``begin FOLDER``, ``sample PID`` and ``end STATUS``, as the batch script calls them."""
+    """``begin FOLDER``, ``sample PID`` and ``end STATUS``, as the batch script calls them.
+
+    ``history RUN METRIC`` is for people: it prints what ``corral advise`` reads.
+    """
+    if not words or (words[0] == "history" and len(words) != 3):  # noqa: PLR2004
+        print("usage: python -m corral.track history RUN METRIC", file=sys.stderr)
+        return 2
     try:
         if words[0] == "begin":
             print(begin(Path(words[1])))
         elif words[0] == "sample":
             watch(int(words[1]), float(os.environ.get("CORRAL_SAMPLE_S", "10")))
+        elif words[0] == "history":
+            print(json.dumps({"metrics": history(words[1], words[2])}))
         else:
             end_run(_ENDS.get(int(words[1]), "FAILED"))
     except TrackingError as error:

@@ -34,6 +34,8 @@ FLAGS = (
 )
 OTHER = "kim"
 UID = 2077
+PATIENT_MS = 300_000
+"""A call waits so long for its condition: what hangs reaches it, a slow machine does not."""
 LIVE = "document.querySelector('#live').textContent === 'live'"
 """An expression: the page's events come."""
 
@@ -55,8 +57,8 @@ class Served:
 
     def apply_code(self, after: int) -> str:
         """The code of the last plan, once a line behind the ``after`` first ones shows it."""
-        until = time.monotonic() + 60
-        while time.monotonic() < until:  # another thread reads what the terminal shows
+        end = time.monotonic() + PATIENT_MS / 1000
+        while time.monotonic() < end:  # another thread reads what the terminal shows
             prompts = [line for line in self.terminal[after:] if "to apply" in line]
             if prompts:
                 return prompts[-1].rpartition(" ")[2].strip()
@@ -189,7 +191,23 @@ FETCHED = """async (path) => { const sent = {"X-CSRF-Token": localStorage.getIte
 """What a tab's own session is answered."""
 
 
-def wait_until(page: Any, expression: str, arg: Any = None, *, timeout_s: float = 120) -> Any:
+def patient(browser: Any, **options: Any) -> Any:
+    """A new profile of a browser, each of whose calls waits for its condition alone."""
+    context = browser.new_context(**options)
+    context.set_default_timeout(PATIENT_MS)
+    return context
+
+
+def until(page: Any, value: Callable[[], Any], what: str) -> Any:
+    """What a function returns, once that is true; the page goes on meanwhile."""
+    end = time.monotonic() + PATIENT_MS / 1000
+    while not (answer := value()):
+        assert time.monotonic() < end, what
+        page.wait_for_timeout(50)
+    return answer
+
+
+def wait_until(page: Any, expression: str, arg: Any = None) -> Any:
     """The value of an expression, or of a function of ``arg``, once it is true.
 
     Playwright's own wait_for_function polls by ``eval`` in the page, which the page's
@@ -197,9 +215,9 @@ def wait_until(page: Any, expression: str, arg: Any = None, *, timeout_s: float 
     """
     from playwright.sync_api import Error  # noqa: PLC0415  # only where it is needed
 
-    until = time.monotonic() + timeout_s
+    end = time.monotonic() + PATIENT_MS / 1000
     value: Any = None
-    while time.monotonic() < until:
+    while time.monotonic() < end:
         try:
             value = page.evaluate(expression, arg)
         except Error as error:  # an element is missing yet, or the page was left meanwhile
@@ -208,15 +226,14 @@ def wait_until(page: Any, expression: str, arg: Any = None, *, timeout_s: float 
             if value:
                 return value
         page.wait_for_timeout(50)
-    pytest.fail(f"not within {timeout_s:g} s: {expression}: {value!r}")
+    pytest.fail(f"not within {PATIENT_MS / 1000:g} s: {expression}: {value!r}")
 
 
 @pytest.fixture
 def tab(chromium: Any, served: Served) -> Iterator[Browser]:
     """A fresh tab without a login; a script error or a blocked resource fails the test."""
-    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    context = patient(chromium, viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.set_default_timeout(120_000)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
@@ -239,8 +256,7 @@ def tab(chromium: Any, served: Served) -> Iterator[Browser]:
 @pytest.fixture(scope="session")
 def state(chromium: Any, served: Served) -> Any:
     """The cookie of who runs ``corral ui``: its code works once."""
-    context = chromium.new_context()
-    context.set_default_timeout(120_000)
+    context = patient(chromium)
     page = context.new_page()
     page.goto(f"{served.url}#code={served.code}")
     page.wait_for_selector(".node")

@@ -12,7 +12,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +24,7 @@ import uvicorn
 
 from corral.web.app import create_app
 from corral.web.settings import Settings
+from tests.browser.conftest import PATIENT_MS, patient
 from tests.unit.web.fake import FakeRest
 
 
@@ -96,11 +97,13 @@ class Desk:
         url: where.
         rest: what it asks.
         app: the application.
+        stop: ends the server.
     """
 
     url: str
     rest: DeskRest
     app: Any
+    stop: Callable[[], None] = lambda: None
     tabs: list[Any] = field(default_factory=list[Any])
 
     def code(self, user: str = "kim", role: str = "None") -> str:
@@ -111,20 +114,27 @@ class Desk:
 
 
 @contextmanager
-def served(rest: DeskRest, **settings: Any) -> Iterator[Desk]:
-    """A page in a thread of this process."""
+def served(
+    rest: DeskRest, listening: socket.socket | None = None, **settings: Any
+) -> Iterator[Desk]:
+    """A page in a thread of this process, at a free port or where ``listening`` is."""
     fields: dict[str, Any] = {"cluster": "lab", "rest": "http://slurm", "poll_s": 0.2, **settings}
     app = create_app(Settings(**fields), httpx.MockTransport(rest))
-    listening = socket.create_server(("127.0.0.1", 0))
+    listening = listening or socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
-    try:
-        yield Desk(f"http://127.0.0.1:{listening.getsockname()[1]}/", rest, app)
-    finally:
+    address = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+
+    def stop() -> None:
         server.should_exit = True
         thread.join(10)
         listening.close()
+
+    try:
+        yield Desk(address, rest, app, stop)
+    finally:
+        stop()
 
 
 @pytest.fixture(scope="module")
@@ -139,9 +149,8 @@ def tab(
 ) -> Iterator[Any]:
     """A tab of a user; a script error or a blocked resource fails the test."""
     # A browser of the C locale names its language en-US@posix, of which Intl and uPlot end.
-    context = window.new_context(viewport={"width": 1440, "height": 900}, locale="en-US", **more)
+    context = patient(window, viewport={"width": 1440, "height": 900}, locale="en-US", **more)
     page = context.new_page()
-    page.set_default_timeout(60_000)
     errors: list[str] = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on(
@@ -153,6 +162,27 @@ def tab(
     yield page
     context.close()
     assert not errors
+
+
+NODES = "**/api/nodes?layout=columns"
+"""What the page asks for its nodes, as a pattern of Playwright's."""
+NodeDict = dict[str, Any]
+
+
+def other_nodes(page: Any, make: Callable[[list[NodeDict]], list[NodeDict]]) -> None:
+    """Let the page have the nodes that ``make`` makes of those that there are."""
+
+    def answered(route: Any) -> None:
+        # A server ends a connection that nobody used for some seconds; a request on it fails then.
+        reply = route.fetch(timeout=PATIENT_MS, max_retries=5)
+        table = reply.json()
+        columns = table["columns"]
+        rows = zip(*table["values"], strict=True)
+        nodes = make([dict(zip(columns, row, strict=True)) for row in rows])
+        values = [[node[column] for node in nodes] for column in columns]
+        route.fulfill(response=reply, body=json.dumps({**table, "values": values}))
+
+    page.route(NODES, answered)
 
 
 SIZES = {"1440": (1440, 900), "390": (390, 844)}

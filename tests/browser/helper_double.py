@@ -20,7 +20,7 @@ from corral import api
 from corral.api import LogQuestion
 from corral.api.page.job_logs import log_script
 from corral.slurm.records import Job
-from tests.browser.conftest import wait_until
+from tests.browser.conftest import patient, wait_until
 from tests.embedded.test_page_limits import EXAMPLE, serving, slurmrestd
 from tests.unit.web.fake import FakeRest
 
@@ -36,6 +36,7 @@ class Helper:
     scripts: dict[int, str] = field(default_factory=dict[int, str])
     recorded: dict[int, api.Recorded] = field(default_factory=dict[int, api.Recorded])
     templates: api.TemplateFolder = field(default_factory=lambda: api.TemplateFolder(""))
+    environments: api.Environments = field(default_factory=api.Environments)
     expected: dict[str, Any] = field(default_factory=lambda: {"start_at": None, "nodes": ""})
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
@@ -49,16 +50,21 @@ class Helper:
             yield {"error": {"code": "not-found", "message": "Slurm has no script of the job"}}
         elif request["do"] == "recorded":
             yield asdict(self.recorded.get(request["job"], api.Recorded()))
-        elif request["do"] == "extras":
-            yield {"environment": [], "run": "", "tracking": "", "recordings": []}
         elif request["do"] == "templates":
             for file in self.templates.as_dict()["files"]:
                 yield {"file": file}
             yield {"path": self.templates.path, "trouble": self.templates.trouble}
-        elif request["do"] == "submit":
-            yield {"id": 1}
-        elif request["do"] == "expected":
-            yield self.expected
+        elif request["do"] in (always := self._always()):
+            yield always[request["do"]]
+
+    def _always(self) -> dict[str, dict[str, Any]]:
+        """Answers that are the same whatever is asked about."""
+        return {
+            "extras": {"environment": [], "run": "", "tracking": "", "recordings": []},
+            "environments": self.environments.as_dict(),
+            "submit": {"id": 1},
+            "expected": self.expected,
+        }
 
     def _log(self, job: int, question: LogQuestion) -> Iterator[dict[str, Any]]:
         folder = self.folders.get(job, Path("/nonexistent"))
@@ -101,12 +107,13 @@ def helping(path: Path) -> Iterator[Helper]:
 
 @dataclass
 class Desk:
-    """A tab of such a page, logged in as kim, and what is behind it."""
+    """A tab of such a page, logged in as kim, and what is behind it; server: its process."""
 
     page: Any
     url: str
     rest: FakeRest
     helper: Helper
+    server: int
 
     def job(self, number: int) -> dict[str, Any]:
         """A job as slurmctld reports it, to be changed."""
@@ -136,9 +143,8 @@ def desk(chromium: Any, folder: Path) -> Iterator[Desk]:
         slurmrestd() as (rest, fake),
         serving(rest=rest, as_user=str(socket), service=True, spec=spec()) as served,
     ):
-        context = chromium.new_context(viewport={"width": 1280, "height": 800})
+        context = patient(chromium, viewport={"width": 1280, "height": 800})
         page = context.new_page()
-        page.set_default_timeout(30_000)
         errors: list[str] = []
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on(
@@ -150,6 +156,6 @@ def desk(chromium: Any, folder: Path) -> Iterator[Desk]:
         page.click("text=Log in with the token")
         page.wait_for_selector(".node")
         wait_until(page, FIRST_EVENT)
-        yield Desk(page, f"{served.url}/", fake, helper)
+        yield Desk(page, f"{served.url}/", fake, helper, served.pid)
         context.close()
         assert not errors

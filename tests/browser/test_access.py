@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from corral.hosts.quote import sh
 from corral.slurm.states.nodes import NodeState
 from corral.web.slurm.snapshot import node_kind
 from tests.browser.conftest import Browser, Served, run_root, wait_until
+from tests.browser.desk import NODES, NodeDict, other_nodes
 from tests.browser.test_page import COUNTING, go, submit_script
 from tests.embedded.conftest import Live
 
@@ -20,7 +20,7 @@ MANY = 400
 # Past jobs, known to accounting before the page asks: it keeps an answer for a minute. Without -S,
 # sacct -s lists only those that end just now.
 PAST = sh(
-    "timeout 20 srun -n1 true && {{ timeout 20 srun -n1 false; true; }} && timeout 45 sh -c "
+    "timeout 120 srun -n1 true && {{ timeout 120 srun -n1 false; true; }} && timeout 240 sh -c "
     "'until [ $(sacct -anXo state -s CD,F -S now-1hour -E now | sort -u | grep -c .) -ge 2 ]; "
     "do sleep 0.3; done'"
 )
@@ -81,7 +81,7 @@ def test_no_page_breaks_a_rule_of_axe(
     page.click("text=Cancel the job")
     page.wait_for_selector("h1 >> text=cancelled")
     go(owner, served, "doctor")
-    page.wait_for_selector("main :is(article.finding, .state)", timeout=180_000)
+    page.wait_for_selector("main :is(article.finding, .state)")
     wrong += violations(page)
     assert not wrong, "\n".join(wrong)
 
@@ -145,26 +145,20 @@ def crowded(owner: Browser, served: Served) -> Any:
     """The page as if the cluster had many nodes: its own, which news may come of, and copies."""
     page = owner.page
 
-    def many(route: Any) -> None:
-        reply = route.fetch()
-        table = reply.json()
-        at = table["columns"].index("name")
+    def many(nodes: list[NodeDict]) -> list[NodeDict]:
         states = ("IDLE", "MIXED", "ALLOCATED", "IDLE+DRAIN", "DOWN")
-        rows = list(table["rows"])
-        for number in range(len(rows), MANY):
-            row = list(table["rows"][0])
-            row[at] = f"p{number:04}"
+        made = list(nodes)
+        for number in range(len(nodes), MANY):
             state = states[number % len(states)]
-            row[table["columns"].index("state")] = state
-            row[table["columns"].index("kind")] = node_kind(NodeState.parse(state))
-            rows.append(row)
-        route.fulfill(response=reply, body=json.dumps({**table, "rows": rows}))
+            kind = node_kind(NodeState.parse(state))
+            made.append({**nodes[0], "name": f"p{number:04}", "state": state, "kind": kind})
+        return made
 
-    page.route("**/api/nodes", many)
+    other_nodes(page, many)
     page.reload()
     page.wait_for_selector("canvas.heat")
     yield page
-    page.unroute("**/api/nodes")
+    page.unroute(NODES)
 
 
 def test_the_heat_map_by_keyboard(crowded: Any) -> None:
@@ -213,11 +207,11 @@ def test_doctors_fix_is_shown_applied_and_effective(
     run_root(cluster, "node1", sh("systemctl stop slurmd"))
     try:
         page = go(owner, served, "doctor")
-        page.wait_for_selector("article.finding >> text=Fix:", timeout=180_000)
+        page.wait_for_selector("article.finding >> text=Fix:")
         wrong = in_both_themes(page)
         shown = len(served.terminal)
         page.click("text=Show the plan that fixes this")
-        page.wait_for_selector("text=Apply exactly this plan", timeout=180_000)
+        page.wait_for_selector("text=Apply exactly this plan")
         assert "slurmd" in page.locator("main").inner_text()
         for summary in page.locator("main details > summary").all():
             summary.click()
@@ -225,7 +219,7 @@ def test_doctors_fix_is_shown_applied_and_effective(
         wrong += in_both_themes(page)
         page.fill("input[placeholder=code]", served.apply_code(shown))
         page.click("text=Apply exactly this plan")
-        page.wait_for_selector(".state >> text=applied", timeout=180_000)
+        page.wait_for_selector(".state >> text=applied")
         assert run_root(cluster, "node1", sh("systemctl is-active slurmd")).strip() == "active"
         assert not wrong, "\n".join(wrong)
     finally:

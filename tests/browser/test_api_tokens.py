@@ -62,7 +62,7 @@ def test_an_open_stream_ends_with_its_token(desk: Desk) -> None:
     headers = {"Authorization": f"Bearer {secret}"}
     with (
         httpx.Client(base_url=f"{desk.url}api/", headers=headers, trust_env=False) as http,
-        http.stream("GET", "events", timeout=60) as stream,
+        http.stream("GET", "events", timeout=240) as stream,
     ):
         lines = stream.iter_lines()
         assert next(lines).startswith("data: ")

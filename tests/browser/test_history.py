@@ -94,5 +94,5 @@ def test_without_prometheus_there_is_what_the_page_saw(
     if metrics:
         desk.app.state.corral.figures = Metrics()
     with tab(window, desk) as page:
-        page.wait_for_selector("h2:text-is('Since this page was opened')", timeout=60000)
+        page.wait_for_selector("h2:text-is('Since this page was opened')")
         assert page.locator(".trends").count() == 0

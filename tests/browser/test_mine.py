@@ -12,7 +12,7 @@ import pytest
 
 from corral.hosts.quote import sh
 from corral.web.slurm.efficiency import GpuUse
-from tests.browser.conftest import FETCHED, OTHER, Served, run_root, wait_until
+from tests.browser.conftest import FETCHED, OTHER, Served, patient, run_root, wait_until
 from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
 from tests.embedded.conftest import Live
 
@@ -247,7 +247,7 @@ def test_a_real_slurms_limits_and_efficiency(
     token = people(OTHER)
     run_root(cluster, lead, LIMITED)
     burn, _ = run_root(cluster, lead, BURN).split()
-    context = chromium.new_context(viewport={"width": 1440, "height": 900}, locale="en-US")
+    context = patient(chromium, viewport={"width": 1440, "height": 900}, locale="en-US")
     try:
         page = context.new_page()
         page.goto(served.url)

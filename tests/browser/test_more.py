@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import FETCHED, Browser, Served, Terminal, run_root
+from tests.browser.conftest import FETCHED, Browser, Served, Terminal, patient, run_root, until
 from tests.browser.test_page import Shoot, go, submit_script
 from tests.embedded.conftest import Live
 
@@ -30,18 +30,17 @@ def test_a_jobs_use_over_time_and_its_environment(
     job = submit_script(owner, served, USING, "using")
     page = owner.page
     page.wait_for_selector("h1 >> text=running")
-    page.wait_for_selector("figcaption >> text=Memory, GiB", timeout=60_000)
-    page.wait_for_selector("figcaption >> text=Processors in use", timeout=60_000)
+    page.wait_for_selector("figcaption >> text=Memory, GiB")
+    page.wait_for_selector("figcaption >> text=Processors in use")
     # The text is updated as the curve is.
     run_root(cluster, cluster.controller, sh("touch {f}", f=FILL))
-    label, used = "", 0.0
-    for _ in range(300):
+
+    def used() -> float:
         label = page.locator("figure.curve", has_text="Memory").get_attribute("aria-label") or ""
-        used = float(re.findall(r"node\d ([\d.]+)", label)[0])
-        if used > 0.25:
-            break
-        page.wait_for_timeout(500)
-    assert 0.25 < used < 1.0, label
+        return float(re.findall(r"node\d ([\d.]+)", label)[0])
+
+    until(page, lambda: used() > 0.25, "the memory grows")
+    assert used() < 1.0
     page.click("text=Environment of its first process")
     row = page.locator("details tr", has_text="SLURM_JOB_ID")
     assert row.locator("td").nth(1).inner_text() == str(job)
@@ -57,12 +56,12 @@ def test_no_secret_of_the_environment_is_shown(owner: Browser, served: Served) -
     job = submit_script(owner, served, script, "secret")
     page = owner.page
     page.wait_for_selector("h1 >> text=running")
-    extras: dict[str, Any] = {}
-    for _ in range(120):  # Slurm reports that it runs before its first process has begun
-        extras = page.evaluate(FETCHED, f"jobs/{job}/extras")["body"]
-        if extras["environment"]:
-            break
-        page.wait_for_timeout(500)
+
+    def asked() -> dict[str, Any] | None:
+        answer = page.evaluate(FETCHED, f"jobs/{job}/extras")["body"]
+        return answer if answer["environment"] else None
+
+    extras = until(page, asked, "Slurm reports that it runs before its first process has begun")
     assert "visible" not in json.dumps(extras)
     assert ["SLURM_JOB_ID", str(job)] in extras["environment"]
     page.click("button:text-is('Cancel')")
@@ -82,10 +81,10 @@ def test_a_page_that_comes_late_leaves_no_trace(owner: Browser, served: Served) 
 def test_reports_with_plots_stand_in_the_page(owner: Browser, served: Served, shoot: Shoot) -> None:
     page = go(owner, served, "proof")
     page.click("text=Prove it now")
-    page.wait_for_selector("text=done in", timeout=120_000)
+    page.wait_for_selector("text=done in")
     page.reload()
     frame = page.frame_locator("iframe.report")
-    frame.locator("h1").wait_for(timeout=60_000)
+    frame.locator("h1").wait_for()
     assert frame.locator("details").count() > 0
     assert frame.locator("img, link, iframe").count() == 0
     shoot(page, "ui-proof")
@@ -98,9 +97,8 @@ def bare(cluster: Live, terminal: Terminal, chromium: Any) -> Iterator[Any]:
     file.write_text(f"{terminal.file.read_text()}\nslurm: {{rest: false}}\n")
     other = Terminal(Path(file))
     served = other.open()
-    context = chromium.new_context(viewport={"width": 1280, "height": 800})
+    context = patient(chromium, viewport={"width": 1280, "height": 800})
     page = context.new_page()
-    page.set_default_timeout(120_000)
     page.goto(f"{served.url}#code={served.code}")
     yield page, served
     context.close()

@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from tests.browser.conftest import LIVE, Served, Terminal, wait_until
+from tests.browser.conftest import LIVE, Served, Terminal, patient, wait_until
 
 READING = """async (url) => { const answers = [];
   for (const credentials of ["include", "omit"]) {
@@ -35,7 +35,7 @@ def test_a_hostile_server_on_another_port_opens_nothing(
 
     other = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=other.serve_forever, daemon=True).start()
-    context = chromium.new_context(storage_state=state)
+    context = patient(chromium, storage_state=state)
     try:
         page = context.new_page()
         page.goto(served.url)
@@ -57,17 +57,17 @@ def test_a_hostile_server_on_another_port_opens_nothing(
 
 
 def test_two_pages_on_one_host(chromium: Any, terminal: Terminal) -> None:
-    context = chromium.new_context()
+    context = patient(chromium)
     try:
         pages: list[Any] = []
         for _ in range(2):
             served = terminal.open()
             page = context.new_page()
             page.goto(f"{served.url}#code={served.code}")
-            page.wait_for_selector(".node", timeout=120_000)
+            page.wait_for_selector(".node")
             pages.append(page)
         for page in pages:
             page.reload()
-            page.wait_for_selector(".node", timeout=120_000)
+            page.wait_for_selector(".node")
     finally:
         context.close()

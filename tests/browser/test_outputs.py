@@ -10,13 +10,18 @@ from typing import Any
 import pytest
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import LIVE, Browser, Served, Terminal, run_root, wait_until
+from tests.browser.conftest import (
+    LIVE,
+    Browser,
+    Served,
+    Terminal,
+    patient,
+    run_root,
+    until,
+    wait_until,
+)
 from tests.browser.test_page import COUNTING, go, submit_script
 from tests.embedded.conftest import Live
-
-SOON_S = 5.0
-"""How long a dead Slurm may go unnoticed; a machine with two busy cores adds to it."""
-BUSY_S = 5.0
 
 UP = sh("""systemctl reset-failed slurmctld; systemctl start slurmctld; pkill -CONT -x slurmctld
 i=0; until timeout 20 sinfo -h >/dev/null 2>&1; do i=$((i+1)); [ $i -lt 60 ] || break; sleep 1
@@ -61,14 +66,14 @@ def test_a_log_ends_with_its_job(owner: Browser, served: Served) -> None:
     page.click("button:text-is('Cancel')")
     page.click("text=Cancel the job")
     page.wait_for_selector("h1 >> text=cancelled")
-    page.wait_for_selector("h2:text-is('Output') + span:text-is('the end')", timeout=10_000)
+    page.wait_for_selector("h2:text-is('Output') + span:text-is('the end')")
 
 
 def why_failed(owner: Browser, served: Served, script: str, name: str) -> str:
     """What the page of a job that fails has about it."""
     submit_script(owner, served, f"#!/bin/sh\n{script}", name)
     card = owner.page.locator(".card", has=owner.page.locator("h2:text-is('Why it failed')"))
-    card.locator(".finding").first.wait_for(timeout=240_000)
+    card.locator(".finding").first.wait_for()
     return card.inner_text()
 
 
@@ -138,21 +143,21 @@ def test_slurmctld_that_is_gone_is_named_soon_and_its_jobs_are_still_shown(
     wait_until(page, LIVE)
     slurmctld()
     begun = time.monotonic()
-    page.wait_for_selector("#banner >> text=slurmctld", timeout=60_000)
-    noticed = time.monotonic() - begun
+    page.wait_for_selector("#banner:not([hidden])")
+    noticed = time.monotonic() - begun  # within 5 s by the page's clock: test_poller.py
     print(f"noticed after {noticed:.1f} s: {page.locator('#banner').inner_text()}")
+    assert "slurmctld" in page.locator("#banner").inner_text()
     assert "slurmrestd" not in page.locator("#banner").inner_text()
-    assert noticed < SOON_S + BUSY_S
     page.wait_for_selector("#live.dead")
     page.goto(f"{served.url}#jobs")
     page.wait_for_selector(f"tr[data-job='{job}']")
     page.goto(f"{served.url}#job/{job}")
-    page.wait_for_selector("h1 >> text=seen-before", timeout=20_000)
+    page.wait_for_selector("h1 >> text=seen-before")
     page.wait_for_selector("text=Slurm does not answer: this is what it reported at")
     run_root(cluster, cluster.controller, UP)
-    page.wait_for_selector("#banner", state="hidden", timeout=120_000)
+    page.wait_for_selector("#banner", state="hidden")
     gone = page.locator("text=this is what it reported at")
-    gone.wait_for(state="detached", timeout=60_000)
+    gone.wait_for(state="detached")
     page.click("button:text-is('Cancel')")
     page.click("text=Cancel the job")
     page.wait_for_selector("h1 >> text=cancelled")
@@ -161,17 +166,15 @@ def test_slurmctld_that_is_gone_is_named_soon_and_its_jobs_are_still_shown(
 def test_after_a_logout_the_terminal_shows_a_new_code(chromium: Any, terminal: Terminal) -> None:
     """A used code could not be renewed without a restart."""
     served = terminal.open()
-    context = chromium.new_context()
+    context = patient(chromium)
     page = context.new_page()
-    page.set_default_timeout(60_000)
 
     def new_code(count: int) -> str:
-        for _ in range(200):
-            codes = [line for line in served.terminal if "a new code for the page" in line]
-            if len(codes) == count:
-                return codes[-1].split()[6]
-            page.wait_for_timeout(100)
-        pytest.fail(f"no code number {count} in {served.terminal}")
+        def codes() -> list[str]:
+            return [line for line in served.terminal if "a new code for the page" in line]
+
+        until(page, lambda: len(codes()) == count, f"code number {count}")
+        return codes()[-1].split()[6]
 
     try:
         page.goto(f"{served.url}#code={served.code}")
@@ -181,7 +184,7 @@ def test_after_a_logout_the_terminal_shows_a_new_code(chromium: Any, terminal: T
         page.fill("input[name=code]", new_code(1))
         page.click("text=Log in with the code")
         page.wait_for_selector(".node")
-        other = chromium.new_context()
+        other = patient(chromium)
         again = other.new_page()
         again.goto(served.url)
         again.click("text=Show a new code in the terminal")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from corral.report.page import render
+from tests.browser.conftest import patient
 from tests.unit.report.samples import full
 from tests.unit.report.test_page import HOSTILE, hostile
 
@@ -35,7 +36,7 @@ def opened(chromium: Any, tmp_path: Path) -> Iterator[Any]:
     def open_(text: str, **options: Any) -> Any:
         file = tmp_path / "report.html"
         file.write_text(text)
-        context = chromium.new_context(**options)
+        context = patient(chromium, **options)
         contexts.append(context)
         page = context.new_page()
         page.on("pageerror", lambda error: wrong.append(str(error)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,9 @@ import pytest
 
 from corral.hosts.quote import sh
 from corral.spec.slurm.node_features import island_of
+from corral.web.routes.view import figure_columns
 from tests.browser.conftest import FETCHED, LIVE, OTHER, Browser, Served, run_root, wait_until
+from tests.browser.desk import NodeDict, other_nodes
 from tests.browser.test_page import go, log_in, owner_job
 from tests.embedded.conftest import Live
 
@@ -31,21 +32,14 @@ def placed(owner: Browser) -> Any:
     """Four nodes more than there are, on two islands, with metrics."""
     page = owner.page
 
-    def more(route: Any) -> None:
-        reply = route.fetch()
-        answer = reply.json()
-        names = ("name", "features", "island")
-        at = {name: answer["columns"].index(name) for name in names}
-        rows = []
-        for name, features in FEATURES.items():
-            row = list(answer["rows"][0])
-            row[at["name"]], row[at["features"]] = name, features
-            row[at["island"]] = island_of(features)
-            rows.append(row)
-        route.fulfill(response=reply, body=json.dumps({**answer, "rows": rows}))
+    def more(nodes: list[NodeDict]) -> list[NodeDict]:
+        return [
+            {**nodes[0], "name": name, "features": features, "island": island_of(features)}
+            for name, features in FEATURES.items()
+        ]
 
-    page.route("**/api/nodes", more)
-    fulfill(page, "figures", {"nodes": WARM})
+    other_nodes(page, more)
+    fulfill(page, "figures?layout=columns", figure_columns(WARM))
     fulfill(page, "places", {"racks": {"m2": "switch-9"}})
     page.reload()
     page.wait_for_selector(".node[data-key=m0]")
@@ -149,17 +143,17 @@ def test_a_dead_slurm_leaves_the_last_known_state_with_its_age(
     page = owner.page
     wait_until(page, LIVE)
     silent()
-    page.wait_for_selector("#banner >> text=This is the last known state", timeout=180_000)
+    page.wait_for_selector("#banner >> text=This is the last known state")
     assert page.locator("#banner").inner_text().rstrip(".").endswith("old")
     page.wait_for_selector("#live.dead >> text=ago")
     assert page.locator(".node").count() == 3
     page.reload()  # who comes now sees it too
     page.wait_for_selector(".node")
     assert page.locator(".node").count() == 3
-    page.wait_for_selector("#banner >> text=This is the last known state", timeout=180_000)
+    page.wait_for_selector("#banner >> text=This is the last known state")
     unit = request.node.callspec.params["silent"]
     run_root(cluster, cluster.controller, sh("systemctl start {u}", u=unit))
-    page.wait_for_selector("#banner", state="hidden", timeout=240_000)
+    page.wait_for_selector("#banner", state="hidden")
     wait_until(page, LIVE)
 
 
@@ -200,5 +194,5 @@ def test_a_session_ends_with_its_token_while_its_page_is_open(
 ) -> None:
     page = log_in(tab, served, people(OTHER, 40))
     page.wait_for_selector(".node")
-    page.wait_for_selector("text=Your session has ended.", timeout=180_000)
+    page.wait_for_selector("text=Your session has ended.")
     assert page.locator(".node").count() == 0

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from corral.api import TemplateFile, TemplateFolder
+from corral.api import Environments, TemplateFile, TemplateFolder
+from corral.api.page.job_environments import Image
 from tests.browser.helper_double import Desk, desk
+from tests.browser.test_access import in_both_themes
 
 FOLDER = "/shared/corral/templates"
 FILES = (
@@ -66,3 +68,22 @@ def test_a_folder_that_is_not_taken_is_stated(at: Desk) -> None:
     at.page.wait_for_selector(".templates .notes")
     assert at.page.inner_text(".templates .notes") == f"Templates: {words}"
     at.page.wait_for_selector("#field-command")
+
+
+def test_images_and_environments_are_offered_and_others_can_be_typed(at: Desk) -> None:
+    image, python = Image("/shared/images/torch.sqsh", 5 << 30), "/shared/envs/torch"
+    at.helper.environments = Environments((image,), (python,))
+    at.open("submit")
+    page = at.page
+    page.wait_for_selector(".offers >> text=1 image on shared storage")
+    page.wait_for_selector(".offers >> text=1 environment on shared storage")
+    offered = """(name) => [...document.querySelector(`#field-${name}`).list.options]
+      .map((option) => [option.value, option.label])"""
+    assert page.evaluate(offered, "container") == [[image.path, f"{image.path} (5.4 GB)"]]
+    assert page.evaluate(offered, "python") == [[python, ""]]
+    assert not in_both_themes(page)
+    typed = "nvcr.io/nvidia/pytorch:26.04-py3"
+    page.fill("#field-container", typed)
+    assert page.input_value("#field-container") == typed
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import FETCHED, Browser, Served, wait_until
+from tests.browser.conftest import FETCHED, Browser, Served, until, wait_until
 from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
 from tests.browser.test_page import go, submit_script
 
@@ -89,20 +89,22 @@ def test_a_job_of_the_cluster_on_its_node(owner: Browser, served: Served) -> Non
         jobs = page.evaluate(FETCHED, "timeline?span=hour")["body"]["jobs"]
         return next((each for each in jobs if each["id"] == job and each["end_at"]), None)
 
-    until = time.monotonic() + 90  # an answer is kept for 30 s
-    while (shown := drawn()) is None and time.monotonic() < until:
-        page.wait_for_timeout(500)
-    assert shown is not None
+    shown = until(page, drawn, "the job is drawn: an answer is kept for 30 s")
     assert (shown["state"], shown["kind"]) == ("FAILED", "bad")
     go(owner, served, "timeline?span=hour")
     canvas = page.locator(".timeline canvas")
     canvas.focus()
     page.keyboard.press("ArrowDown")
     node = page.evaluate(FETCHED, "timeline?span=hour")["body"]["nodes"][shown["runs"][0][0]]
-    while not page.locator(".tip").inner_text().startswith(node):
-        page.keyboard.press("ArrowDown")
-    while "drawn" not in page.locator(".tip").inner_text():
-        page.keyboard.press("ArrowRight")
+
+    def went(key: str, words: str) -> bool:
+        if words in page.locator(".tip").inner_text():
+            return True
+        page.keyboard.press(key)
+        return False
+
+    until(page, lambda: went("ArrowDown", node), "its node is reached by keys")
+    until(page, lambda: went("ArrowRight", "drawn"), "the job is reached by keys")
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(rf"#job/{job}"))
     page.wait_for_selector("h1 >> text=failed")

@@ -20,12 +20,18 @@ import pytest
 from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
+from corral.spec.sections.page_login import HeaderLogin, PageLogin
 from corral.spec.sections.services import Page, Services
-from tests.browser.conftest import FLAGS, LIVE, OTHER, run_root, wait_until
+from tests.browser.conftest import FLAGS, LIVE, OTHER, PATIENT_MS, patient, run_root, wait_until
 from tests.embedded.conftest import Live
 
 pytestmark = pytest.mark.slow
 NAME, PORT, PROXY = "hpc.example.test", 8765, 8443
+SECRET, SECRET_FILE = "c0ffee" * 8, "/etc/corral/proxy-secret"
+SIGNED_ON = 8444
+"""The proxy's port at which it names the person of its own password (HTTP Basic)."""
+PASSWORD = "of-the-proxy"
+PASSWORDS = "/etc/nginx/corral-people"
 CERTIFICATE, KEY = "/etc/ssl/corral-page.pem", "/etc/ssl/private/corral-page.key"
 NGINX = f"""\
 server {{
@@ -37,6 +43,22 @@ server {{
     proxy_set_header Host $http_host;
     proxy_set_header X-Forwarded-For $remote_addr;
     proxy_set_header X-Forwarded-Proto $scheme;
+  }}
+}}
+server {{
+  listen {SIGNED_ON} ssl;
+  ssl_certificate {CERTIFICATE};
+  ssl_certificate_key {KEY};
+  location / {{
+    auth_basic people;
+    auth_basic_user_file {PASSWORDS};
+    proxy_pass http://127.0.0.1:{PORT};
+    proxy_set_header Host $http_host;
+    proxy_set_header X-Forwarded-For $remote_addr;
+    proxy_set_header X-Forwarded-Proto $scheme;
+    proxy_set_header Authorization "";
+    proxy_set_header Remote-User $remote_user;
+    proxy_set_header X-Corral-Secret {SECRET};
   }}
 }}
 """
@@ -82,10 +104,9 @@ class Secured:
     browser: Any
     errors: list[str] = field(default_factory=list)
 
-    def open(self, port: int) -> Any:
-        context = self.browser.new_context(viewport={"width": 1280, "height": 800})
+    def open(self, port: int, **more: Any) -> Any:
+        context = patient(self.browser, viewport={"width": 1280, "height": 800}, **more)
         page = context.new_page()
-        page.set_default_timeout(60_000)
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         return page, page.goto(f"https://{NAME}:{port}/")
 
@@ -113,7 +134,7 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "/CN=Corral test CA",
     )
     openssl(home, "req", *key, "-keyout", "page.key", "-out", "page.csr", "-subj", f"/CN={NAME}")
-    (home / "ext").write_text(f"subjectAltName=DNS:{NAME}\n")
+    (home / "ext").write_text(f"subjectAltName=DNS:{NAME},IP:127.0.0.1\n")
     signed(home, "page.pem")
     database = home / ".pki" / "nssdb"
     database.mkdir(parents=True)
@@ -127,10 +148,20 @@ def authority(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def secured(cluster: Live, people: object, chromium: Any, authority: Path) -> Iterator[Secured]:
     """The shared cluster's page by TLS; without it again at the end."""
-    page = Page(listen="control", names=(NAME,), certificate=CERTIFICATE, key=KEY)
+    header = HeaderLogin(secret_file=SECRET_FILE)
+    page = Page(
+        listen="control",
+        names=(NAME,),
+        certificate=CERTIFICATE,
+        key=KEY,
+        login=PageLogin(header=header),
+    )
     spec = cluster.spec.model_copy(update={"services": Services(ui=True, page=page)})
     put = sh(
-        "umask 077; printf %s {key} > {to}; umask 022; printf %s {certificate} > {at}",
+        "mkdir -p /etc/corral; umask 077; printf %s {secret} > {file}; printf %s {key} > {to}; "
+        "umask 022; printf %s {certificate} > {at}",
+        secret=SECRET,
+        file=SECRET_FILE,
         key=(authority / "page.key").read_text(),
         to=KEY,
         certificate=(authority / "page.pem").read_text(),
@@ -154,7 +185,9 @@ def secured(cluster: Live, people: object, chromium: Any, authority: Path) -> It
     yield site
     launched.close()
     in_thread(lambda: api.up(cluster.spec))
-    run_root(cluster, cluster.controller, sh("rm -f {a} {b}", a=CERTIFICATE, b=KEY))
+    run_root(
+        cluster, cluster.controller, sh("rm -f {a} {b} {c}", a=CERTIFICATE, b=KEY, c=SECRET_FILE)
+    )
     assert not site.errors
 
 
@@ -205,7 +238,7 @@ def test_a_renewed_certificate_ends_no_session(
     assert ssl.get_server_certificate(shown).strip() != renewed.strip()
     put = sh("printf %s {new} >{at}; {by}", new=renewed, at=CERTIFICATE, by=sh(by))
     run_root(secured.cluster, lead, put)
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENT_MS / 1000
     while ssl.get_server_certificate(shown).strip() != renewed.strip():
         assert time.monotonic() < until, "the old certificate is shown"
         time.sleep(0.2)
@@ -227,9 +260,9 @@ def test_a_renewed_certificate_ends_no_session(
 def test_who_does_not_know_the_ca_is_warned(secured: Secured, chromium: Any) -> None:
     from playwright.sync_api import Error  # noqa: PLC0415
 
-    context = chromium.new_context()
+    context = patient(chromium)
     with pytest.raises(Error, match="ERR_CERT_AUTHORITY_INVALID"):
-        context.new_page().goto(f"https://{secured.address}:{PORT}/", timeout=60_000)
+        context.new_page().goto(f"https://{secured.address}:{PORT}/")
     context.close()
 
 
@@ -249,8 +282,11 @@ def proxied(secured: Secured) -> Iterator[Secured]:
         "nginx-light || timeout 240 apt-get install -y --no-install-recommends nginx) "
         ">/dev/null 2>&1; }}; "
         "command -v nginx && rm -f /etc/nginx/sites-enabled/default && "
-        "printf %s {conf} > /etc/nginx/conf.d/corral.conf && systemctl restart nginx && echo ready",
+        "printf %s {conf} > /etc/nginx/conf.d/corral.conf && printf '%s\\n' {people} > {file} && "
+        "systemctl restart nginx && echo ready",
         conf=NGINX,
+        people="\n".join(f"{name}:{{PLAIN}}{PASSWORD}" for name in (OTHER, "root", "stranger")),
+        file=PASSWORDS,
     )
     if "ready" not in run_root(secured.cluster, lead, install):
         pytest.skip("nginx cannot be installed on the node: no package archive")
@@ -286,3 +322,82 @@ def test_behind_nginx(proxied: Secured, people: Callable[[str], str]) -> None:
     assert record["user"] == OTHER
     assert record["subject"] != "127.0.0.1", "the proxy's word for who came"
     page.context.close()
+
+
+def signed_on(user: str) -> dict[str, Any]:
+    return {"http_credentials": {"username": user, "password": PASSWORD}}
+
+
+def test_whom_the_proxy_names_is_logged_in(proxied: Secured) -> None:
+    """From the first request to a job's end, with no token typed; nginx has asked who it is."""
+    page, _ = proxied.open(SIGNED_ON, **signed_on(OTHER))
+    page.wait_for_selector(".node")
+    assert page.inner_text("#user") == OTHER
+    (cookie,) = page.context.cookies()
+    assert (cookie["secure"], cookie["httpOnly"], cookie["sameSite"]) == (True, True, "Strict")
+    page.goto(f"https://{NAME}:{SIGNED_ON}/#submit")
+    page.click("text=By script")
+    page.fill("textarea[name=script]", "#!/bin/sh\nid -un; sleep 1\n")
+    page.fill("input[name=name]", "named")
+    page.fill("input[name=workdir]", "/shared")
+    page.click("form >> text=Submit")
+    page.wait_for_selector(f".log >> text={OTHER}")
+    page.wait_for_selector("h1 >> text=completed")
+    page.click("text=Log out")
+    page.wait_for_selector(f"text=Log in as {OTHER}")  # and not at once again
+    page.click(f"text=Log in as {OTHER}")
+    page.wait_for_selector("#user:not(:empty)")
+    page.context.close()
+
+
+@pytest.mark.parametrize(
+    ("user", "words"),
+    [
+        ("root", "root is not a person's account"),
+        ("stranger", "this cluster has no user 'stranger'"),
+    ],
+)
+def test_whom_the_proxy_names_must_be_a_person(proxied: Secured, user: str, words: str) -> None:
+    page, _ = proxied.open(SIGNED_ON, **signed_on(user))
+    page.wait_for_selector(f"[role=alert] >> text={words}")
+    page.context.close()
+
+
+def test_nobody_but_the_proxy_names_anybody(proxied: Secured) -> None:
+    """On the controller as root and as a person, from outside by TLS, and through the proxy."""
+    lead = proxied.cluster.controller
+    headers = f"-H 'Remote-User: {OTHER}' -H 'X-Corral-Secret: {SECRET}'"
+    post = f"curl -s -o /dev/null -w '%{{http_code}}' -X POST -d '{{}}' {headers}"
+    local = f"{post} http://127.0.0.1:{PORT}/api/login/header"
+    lines = (
+        local,
+        f"setpriv --reuid nobody --regid nogroup --clear-groups {local}",
+        f"{post} -k --resolve {NAME}:{PORT}:{proxied.address} "
+        f"https://{NAME}:{PORT}/api/login/header",
+        f"{post} -k --resolve {NAME}:{PROXY}:127.0.0.1 https://{NAME}:{PROXY}/api/login/header",
+    )
+    install = sh("command -v curl >/dev/null || apt-get install -y curl >/dev/null 2>&1; true")
+    run_root(proxied.cluster, lead, install)
+    seen = [run_root(proxied.cluster, lead, sh("sh -c {line}", line=line)) for line in lines]
+    assert seen[:3] == ["401"] * 3
+    # That port passes headers on as they come: why the secret is the proxy's alone to know.
+    assert seen[3] == "200", seen
+    browser = patient(
+        proxied.browser, extra_http_headers={"Remote-User": "root"}, **signed_on(OTHER)
+    )
+    page = browser.new_page()
+    page.goto(f"https://{NAME}:{SIGNED_ON}/")
+    page.wait_for_selector(".node")
+    assert page.inner_text("#user") == OTHER, "the proxy overwrites what browsers send"
+    browser.close()
+
+
+def test_the_secret_of_the_proxy_is_nowhere(proxied: Secured) -> None:
+    """In no settings, journal, argument list or environment of the page."""
+    search = sh(
+        "{{ cat /etc/corral/web.json; journalctl --no-pager; cat /proc/[0-9]*/cmdline; "
+        "cat /proc/$(systemctl show -p MainPID --value corral-web)/environ; }} 2>/dev/null "
+        "| grep -c -a -f {secret}; true",
+        secret=SECRET_FILE,
+    )
+    assert run_root(proxied.cluster, proxied.cluster.controller, search).strip() == "0"

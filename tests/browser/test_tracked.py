@@ -17,7 +17,7 @@ from corral import api
 from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.spec.sections.services import Services
-from tests.browser.conftest import Terminal, run_root
+from tests.browser.conftest import Terminal, patient, run_root
 from tests.embedded.conftest import EXAMPLES, Live
 
 pytestmark = pytest.mark.slow
@@ -40,9 +40,8 @@ def tracked(
     file.write_text(f"{terminal.file.read_text()}\nservices: {{mlflow: true}}\n")
     other = Terminal(file)
     served = other.open()
-    context = chromium.new_context(viewport={"width": 1280, "height": 900})
+    context = patient(chromium, viewport={"width": 1280, "height": 900})
     page = context.new_page()
-    page.set_default_timeout(90_000)
     page.goto(f"{served.url}#code={served.code}")
     page.wait_for_selector(".node")
     yield page, served.url
@@ -68,8 +67,8 @@ def test_run_and_profile_are_a_click_away(tracked: Any, cluster: Live) -> None:
     page.wait_for_selector("pre >> text=#SBATCH --nodes=1")
     page.click("button:text-is('Submit')")
     page.wait_for_url(re.compile(r"#job/\d+"))
-    page.wait_for_selector("h1 >> text=completed", timeout=240_000)
-    page.wait_for_selector("table.profile >> text=ms/step", timeout=90_000)
+    page.wait_for_selector("h1 >> text=completed")
+    page.wait_for_selector("table.profile >> text=ms/step")
     assert page.locator("table.profile tbody tr").count() == 1
     with page.expect_download() as download:
         page.click("text=Download the timeline")
@@ -78,7 +77,6 @@ def test_run_and_profile_are_a_click_away(tracked: Any, cluster: Live) -> None:
     with page.context.expect_page() as opened:
         page.click("text=Its run in MLflow")
     mlflow = opened.value
-    mlflow.set_default_timeout(90_000)
     assert mlflow.url.startswith("http://127.0.0.1:")
     run = mlflow.url.rpartition("/")[2]
     assert re.fullmatch(r"[0-9a-f]{32}", run)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.browser.conftest import wait_until
 from tests.browser.desk import pictures
 from tests.browser.helper_double import Desk, desk
 from tests.browser.test_access import in_both_themes
@@ -42,6 +43,42 @@ def ended(at: Desk, state: str, status: int) -> None:
     at.rest.touch("jobs")
 
 
+TRAINING = """\
+#!/bin/bash
+#SBATCH --job-name=train-resnet
+#SBATCH --nodes=1 --gpus-per-node=1 --time=4:00:00
+srun torchrun --nproc-per-node=1 train.py --epochs 90
+"""
+
+
+def test_a_running_job_as_the_guide_shows_it(
+    chromium: Any, tmp_path: Path, shoot: Callable[[Any, str], None]
+) -> None:
+    with desk(chromium, tmp_path) as view:
+        job = view.job(1)
+        now = int(time.time())
+        job["name"], job["job_state"] = "train-resnet", ["RUNNING"]
+        job["current_working_directory"] = "/shared/resnet"
+        job["standard_output"] = "/shared/resnet/slurm-1.out"
+        job["submit_time"]["number"] = now - 815
+        job["start_time"] = {**job["start_time"], "set": True, "number": now - 754}
+        job["time_limit"] = {"set": True, "infinite": False, "number": 240}
+        view.rest.touch("jobs")
+        log = tmp_path / "job" / "batch.log"
+        log.parent.mkdir()
+        steps = range(0, 1000, 50)
+        losses = "".join(
+            f"epoch 3 step {n:4} loss {2.1 - n / 2000:.4f} 1180 img/s\n" for n in steps
+        )
+        log.write_text(f"world size 1, resuming from epoch 3\n{losses}")
+        view.helper.folders[1], view.helper.scripts[1] = log.parent, TRAINING
+        view.open("job/1")
+        view.page.wait_for_selector(".log >> text=step  950")
+        view.page.wait_for_selector("text=#SBATCH --job-name=train-resnet")
+        assert view.page.locator("h1").inner_text().startswith("train-resnet")
+        shoot(view.page, "ui-job")
+
+
 def card(at: Desk, title: str) -> Any:
     shown = at.page.locator(".card", has=at.page.locator(f"h2:text-is('{title}')"))
     shown.wait_for()
@@ -51,7 +88,7 @@ def card(at: Desk, title: str) -> Any:
 def test_a_failed_jobs_page_begins_with_why(at: Desk) -> None:
     at.open("job/1")
     why = card(at, "Why it failed")
-    why.locator(".finding").wait_for(timeout=60_000)
+    why.locator(".finding").wait_for()
     text = why.inner_text()
     assert "the job's own program failed" in text
     assert "at /shared/train.py line 3" in text
@@ -70,7 +107,7 @@ def test_a_failed_jobs_page_begins_with_why(at: Desk) -> None:
 def test_the_pages_width_is_used_and_a_phones_too(at: Desk) -> None:
     at.open("job/1")
     page = at.page
-    card(at, "Why it failed").locator(".finding").wait_for(timeout=60_000)
+    card(at, "Why it failed").locator(".finding").wait_for()
     page.wait_for_selector(".log >> text=epoch 1")
     page.set_viewport_size({"width": 1440, "height": 900})
     facts = page.locator(".columns dl.facts").first
@@ -91,7 +128,7 @@ def test_memory_is_what_was_asked_for_and_used(at: Desk) -> None:
     (at.helper.folders[1] / "batch.log").unlink()
     at.open("job/1")
     why = card(at, "Why it failed")
-    why.locator(".finding").wait_for(timeout=60_000)
+    why.locator(".finding").wait_for()
     text = why.inner_text()
     assert "the job used more memory than it asked for" in text
     assert "Without its output" in text
@@ -112,8 +149,25 @@ def test_what_is_free_and_when_a_job_would_start(at: Desk) -> None:
     page.fill("#field-at_once", "3")
     page.click("text=Show the batch script")
     page.wait_for_selector("text=12 jobs as one array, 3 of them at once at most.")
-    page.wait_for_selector("text=/Slurm would start it at .* in (2 h 0|1 h 59) min on node1/")
+    page.wait_for_selector("text=/Slurm would start it at .* in (2 h|1 h 59 min) on node1/")
     pictures(page, "submit")
+    page.click("button:text-is('By script')")
+    page.wait_for_selector("select[name=partition] option:has-text('idle')", state="attached")
+    options = page.locator("select[name=partition] option").all_inner_texts()
+    assert any("idle" in option and "free" in option for option in options[1:])
+    page.fill("textarea[name=script]", "#!/bin/sh\n#SBATCH --array=0-3 -o %A.txt\nhostname\n")
+    wait_until(page, "document.querySelector('input[name=array]').value === '0-3'")
+    assert page.input_value("input[name=output]") == "%A.txt"
+    page.select_option("select[name=partition]", index=1)
+    pictures(page, "submit-script")
+    with page.expect_request("**/api/jobs") as sent:
+        page.click("form button:text-is('Submit')")
+    body = sent.value.post_data_json
+    assert body["partition"] == page.input_value("select[name=partition]")
+    assert not body["array"], "it is in the script"
+    page.reload()
+    page.fill("#field-command", "hostname")
+    page.click("summary:text-is('More')")
     refused = {"code": "slurm-refused", "message": "Slurm refused it", "fields": {"qos": "no"}}
     at.helper.expected = {"error": refused}
     page.fill("#field-nodes", "1")

@@ -121,6 +121,7 @@ class Controller:
             "elastic": [],
             "total": None,
             "grace": 600,
+            "ending": 0,
             "clouds": {world.name: ""},
             "clients": {world.name: calls_of(world.name)},
         } | conf
@@ -201,6 +202,21 @@ def test_a_spent_budget_drains_warns_and_ends(up: World) -> None:
     run(up.loop, up.up())
     controller.round(60)
     assert controller.alive() == []
+
+
+def test_the_end_begins_so_early_that_the_budget_holds(up: World) -> None:
+    controller = Controller(up, total=2.0, ending=600 + 2 * 60)
+    controller.slurm.jobs = {"7": 73 * HOUR}
+    controller.round()
+    while controller.alive():
+        controller.round(60)
+        # The rate of what has ended stays reserved: nothing else begins in its place.
+        assert not controller.state.get("reached") or controller.state["rate"] > 0
+    assert 1.6 < up.sim.bill() <= 2.0
+    for _ in range(2):
+        controller.round(60)
+    assert controller.state["reached"]
+    assert "resume" not in " ".join(controller.slurm.done)
 
 
 def test_without_jobs_nobody_waits_for_the_grace(up: World) -> None:
@@ -297,6 +313,7 @@ def test_it_runs_as_it_is_installed(up: World, tmp_path: Path) -> None:
         "elastic": [],
         "total": 0.0,
         "grace": 0,
+        "ending": 0,
         "clouds": {up.name: server.url(up.name)},
         "clients": {up.name: module},
     }

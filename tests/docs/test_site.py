@@ -167,3 +167,46 @@ def test_pages_fit_a_phone(chromium: Any, site: Path) -> None:
         page.goto((site / f"{name}.html").as_uri())
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
     context.close()
+
+
+NEXT, LAST = "next", "0.1.0"
+
+
+@pytest.fixture(scope="module")
+def versions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two versions in one folder: these files, and the last commit; only the first has the FAQ."""
+    out = tmp_path_factory.mktemp("versions").resolve()
+    words = [".ci/site_versions.py", str(out), f"{NEXT}=.", f"{LAST}=HEAD"]
+    done = subprocess.run([sys.executable, *words], cwd=REPO, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    listed = out / "versions.js"
+    first, rest = listed.read_text().split(f'"{LAST}"')
+    listed.write_text(f'{first}"{LAST}"{rest.replace("guide/faq.html", "guide/gone.html")}')
+    return out
+
+
+def test_versions_are_switched_in_a_folder(chromium: Any, versions: Path) -> None:
+    """From the same page to the same page, from one that the other has not to its home."""
+    page = chromium.new_page(viewport={"width": 1280, "height": 900})
+    problems: list[str] = []
+    page.on("pageerror", lambda error: problems.append(str(error)))
+    page.on("console", lambda m: problems.append(m.text) if m.type == "error" else None)
+    page.goto((versions / "index.html").as_uri())
+    page.wait_for_url(f"**/{NEXT}/index.html")
+    page.goto((versions / NEXT / "guide/jobs.html").as_uri())
+    assert page.text_content(".md-version__current") == NEXT
+    assert page.locator(".md-version__link").all_text_contents() == [NEXT, LAST]
+    page.focus(".md-version__current")
+    page.click(f".md-version__link >> text={LAST}")
+    page.wait_for_url(f"**/{LAST}/guide/jobs.html")
+    assert page.text_content(".md-version__current") == LAST
+    page.goto((versions / NEXT / "guide/faq.html").as_uri())
+    page.focus(".md-version__current")
+    page.click(f".md-version__link >> text={LAST}")
+    page.wait_for_url(f"**/{LAST}/index.html")
+    page.close()
+    assert problems == []
+
+
+def test_one_version_has_no_switch(reader: Any) -> None:
+    assert reader.locator(".md-version").count() == 0

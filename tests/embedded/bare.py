@@ -76,6 +76,11 @@ class Bare:
         self.settle()
         self._take_address_again()
 
+    def take_address(self, address: str) -> None:
+        """Be at this address, of a machine that is gone."""
+        self.address = address
+        self._take_address_again()
+
     def _take_address_again(self) -> None:
         """A container that starts again may be given another address; a machine keeps its own."""
         listed = self.root("ip -o -4 addr show scope global")

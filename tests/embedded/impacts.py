@@ -81,6 +81,7 @@ LIMITS: Final = ("gpus", "cpus", "memory_gib", "nodes", "jobs", "submitted")
 
 EDITS: Final[Mapping[str, Edit]] = {
     "slurm.version": put("slurm", "version", value=">=23.02"),
+    "slurm.scrontab": put("slurm", "scrontab", value=True),
     "slurm.rest": put("slurm", "rest", value=False),
     "slurm.accounting": put("slurm", "accounting", value=False),
     "groups.name": together(
@@ -190,6 +191,8 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "corral": "has one value",
     "name": _MADE,
     "slurm.auth": f"{_ALONE}: test_impact.py, test_a_change_that_drains_waits_for_jobs",
+    "slurm.backup_controller.node": f"{_ALONE}: test_backup_controller.py",
+    "slurm.backup_controller.state": f"{_ALONE}: test_backup_controller.py",
     "slurm.source.debs": "needs other packages: tests/machines",
     "slurm.source.tarball": "needs a build: tests/machines",
     "slurm.source.sha256": "needs a build: tests/machines",
@@ -214,6 +217,14 @@ NOT_HERE: Final[Mapping[str, str]] = {
             *("shell", "tls", "uris", "groups.account", "groups.name", "groups.qos"),
         )
     },
+    **{
+        f"services.notify.{n}": f"{_ALONE}: test_notify.py"
+        for n in (
+            *("domain", "domains", "password_file", "port", "relay", "sender", "tls", "user"),
+            *("webhooks.name", "webhooks.url", "webhooks.url_file"),
+        )
+    },
+    "slurm.x11": f"{_ALONE}: test_scrontab_x11.py",
     **{f"software.nvidia.{name}": _GPU for name in ("driver", "cuda", "source", "vendor_repo")},
     "software.nvidia.vendor_sha256": _GPU,
     "software.desktop": "installs a desktop: tests/machines",
@@ -252,6 +263,20 @@ NOT_HERE: Final[Mapping[str, str]] = {
         for n in ("certificate", "hsts", "key", "listen", "names", "port")
     },
     **{
+        f"services.page.clusters.{n}": "the page's settings: tests/browser/test_clusters.py"
+        for n in ("name", "url")
+    },
+    "services.page.login.groups": "the page's settings: unit tests",
+    "services.page.login.passwords": f"{_ALONE}: test_page_passwords.py",
+    **{
+        f"services.page.login.header.{n}": "a proxy: tests/browser/test_tls.py has the service"
+        for n in ("header", "proxy", "secret_file")
+    },
+    **{
+        f"services.page.login.oidc.{n}": "a provider: tests/browser/test_oidc.py, test_page_oidc.py"
+        for n in ("ca", "claim", "client", "domain", "issuer", "logout", "scopes", "secret_file")
+    },
+    **{
         f"gcp.storage.{n}": _GCP
         for n in ("cache", "existing", "kind", "mbps_per_tib", "mount", "size_gib")
     },
@@ -282,7 +307,7 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "software.containers": _PYXIS,
     **{
         f"software.pyxis.{n}": _PYXIS
-        for n in ("enroot.file", "enroot.sha256", "local", "source.file", "source.sha256")
+        for n in ("enroot.file", "enroot.sha256", "local", "mirror", "source.file", "source.sha256")
     },
 }
 """Fields that this table does not put a cluster through, and where they are or why not."""

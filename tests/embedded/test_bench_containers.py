@@ -1,4 +1,4 @@
-"""Collectives measured inside containers, and what the doctor reports where containers fail.
+"""Collectives and trainings inside containers, and what the doctor reports where containers fail.
 
 Needs CORRAL_TEST_ENROOT and CORRAL_TEST_PYXIS, as test_containers.py does. The image is the node's
 own Python and PyTorch, whose version shows that it is the image's.
@@ -7,6 +7,7 @@ own Python and PyTorch, whose version shows that it is the image's.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from tests.embedded.test_containers import software
 
 from corral import api
 from corral.api.evidence.collective_bench import BenchRequest
+from corral.api.workload.queue import RankLine
 from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.prove.context import as_user
@@ -27,6 +29,8 @@ pytestmark = pytest.mark.slow
 MIB = 1 << 20
 IMAGE = "/shared/corral-torch.sqsh"
 EMPTY = "/shared/corral-empty.sqsh"
+EXAMPLES = Path(__file__).parents[2] / "examples" / "containers"
+DIGITS, TEXT = "/shared/digits.csv.gz", "/shared/text"
 PROGRAMS = Path(__file__).parent / "programs"
 TABLE = Path(__file__).parents[1] / "recorded" / "nccl" / "dgx1-all-reduce.txt"
 VERSION = "usr/lib/python3/dist-packages/torch/version.py"
@@ -50,6 +54,16 @@ MAKE = sh(
     empty=EMPTY,
     version=VERSION,
     changed=f"{VERSION} f 644 0 0 sed \"s/^__version__.*/__version__='of-the-image'/\" /{VERSION}",
+)
+
+
+# The image has no scikit-learn: the digits are shared storage's.
+DATA = sh(
+    "set -e; mkdir -p {text}; cat /usr/lib/python3*/[a-d]*.py >{text}/library.txt;"
+    " cp $(find /usr/lib/python3/dist-packages/sklearn -name digits.csv.gz) {digits};"
+    " chmod -R a+rX {text} {digits}",
+    text=TEXT,
+    digits=DIGITS,
 )
 
 
@@ -81,6 +95,34 @@ def test_the_own_benchmark_runs_with_the_images_pytorch(lab: Live) -> None:
     asyncio.run(api.logs(lab.spec, benched.job, on_line=lambda line: lines.append(line.text)))
     (own_line,) = [line for line in lines if OWN in line]
     assert '"torch of-the-image gloo"' in own_line
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "figure"), [("resnet", DIGITS, "accuracy"), ("bert", TEXT, "test_loss")]
+)
+def test_an_example_learns_in_a_container_over_two_nodes(
+    lab: Live, name: str, data: str, figure: str
+) -> None:
+    made = lab.run(lab.controller, DATA, timeout=60)
+    assert made.ok, made.tail
+    job = api.job_spec(
+        {
+            "script": str(EXAMPLES / f"train_{name}.py"),
+            "folder": str(EXAMPLES),
+            "nodes": 2,
+            "container": IMAGE,
+            "args": ["--data", data],
+        }
+    )
+    lines: list[RankLine] = []
+    outcome = asyncio.run(api.run(lab.spec, job, on_line=lines.append))
+    printed = [line.text for line in lines]
+    assert outcome.good, printed[-20:]
+    result = json.loads(next(t for t in printed if t.startswith("RESULT ")).partition(" ")[2])
+    print(result)
+    assert (result["model"], result["world_size"]) == (name, 2)
+    assert result["torch"] == "of-the-image"
+    assert result[figure] > 0.9 if name == "resnet" else result[figure] < result["guess_loss"]
 
 
 def test_nccl_tests_is_the_images(lab: Live) -> None:

@@ -19,7 +19,7 @@ import pytest
 from tests.unit.slurm.clusters import render
 
 from corral.slurm.conf.cluster import MARIADB_CONF
-from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.conf.model import ClusterConf, GpuConf, NodeConf, PartitionConf
 from corral.slurm.text import parse_nodes
 from corral.slurm.version import SlurmVersion, has
 from corral.spec.slurm.hostlist import expand, fold_in_order
@@ -129,7 +129,11 @@ def version(image: str) -> SlurmVersion:
 
 
 def conf_for(version: SlurmVersion) -> ClusterConf:
-    model = NodeConf("", "", 2, 1, 2, 1, 2048, "fake", 2, "/dev/nvidia[0-1]", ("compute",))
+    model = NodeConf(
+        *("", "", 2, 1, 2, 1, 2048),
+        gpus=(GpuConf("fake", 2, "/dev/nvidia[0-1]"),),
+        features=("compute",),
+    )
     nodes = tuple(
         replace(model, name=name, address=f"10.9.9.{at + 2}") for at, name in enumerate(HOSTS)
     )
@@ -235,6 +239,27 @@ def test_accounting_without_a_password(image: str, version: SlurmVersion, tmp_pa
     assert "gres|gpu" in output["tres"].splitlines()
     assert "innodb_snapshot_isolation is enabled" not in output["log"]
     assert settings(output["show config"])["AccountingStorageHost"] == "node0"
+
+
+def test_the_controller_takes_a_cluster_of_10000_nodes(
+    image: str, version: SlurmVersion, tmp_path: Path
+) -> None:
+    small = conf_for(version)
+    nodes = tuple(
+        replace(small.nodes[0], name=f"big{at}", address=f"10.10.{at // 250}.{at % 250 + 1}")
+        for at in range(10_000)
+    )
+    everywhere = (PartitionConf("main", tuple(n.name for n in nodes), True, "2-00:00:00"),)
+    output = judge(image, replace(small, nodes=nodes, partitions=everywhere), tmp_path)
+    assert "is UP" in output["ping"], output["log"]
+    assert len(parse_nodes(output["show node"])) == len(nodes)
+    now = settings(output["show config"])
+    assert (now["TreeWidth"], now["MessageTimeout"]) == ("22", "60 sec")
+    assert {"bf_continue", "max_rpc_cnt=150"} <= set(now["SchedulerParameters"].split(","))
+    if has(version, Feature.CONMGR):
+        assert "conmgr_max_connections=4096" in now["SlurmctldParameters"].split(",")
+    wrong = [line for line in output["log"].splitlines() if "fatal" in line or "nvalid" in line]
+    assert [line for line in wrong if "MailProg" not in line] == []
 
 
 @pytest.mark.parametrize(

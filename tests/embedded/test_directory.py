@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from tests.embedded.conftest import Live, named
 from tests.embedded.test_doctor import ids, report_of
+from tests.embedded.test_page_passwords import WRONG, Site
 from tests.embedded.test_prove import proof_of
 
 from corral import api
@@ -23,13 +24,16 @@ from corral.prove.context import as_user
 from corral.prove.model import Verdict
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.directory import Directory, DirectoryGroup
+from corral.spec.sections.page_login import PageLogin
 from corral.spec.sections.people import Account, Qos, User
+from corral.spec.sections.services import Page, Services
 from corral.state_dir import cluster_dir
 
 SERVER = "node2"
 PROGRAM = Path(__file__).parent / "programs" / "openldap.sh"
 SECRET = "of-the-reader-7"
 HOMES = "/shared/home"
+SSSD = "/etc/sssd/conf.d/50-corral.conf"
 KEY = "/root/lina.key"
 TIMED = sh("systemctl start corral-group-accounts.service")
 JOURNAL = sh("journalctl -q -u corral-group-accounts.service -o cat -n 20 --no-pager")
@@ -176,6 +180,35 @@ def test_a_person_runs_a_job_that_is_accounted_to_them(place: Place) -> None:
     while (line := place.plain.run("node0", record).stdout.strip()) != "lina|vision|long|COMPLETED":
         assert time.monotonic() < end, line
         time.sleep(0.5)
+
+
+@pytest.mark.slow
+def test_a_password_of_the_directory_opens_the_page(place: Place) -> None:
+    """By SSSD, for members of its groups; who has not the right one learns nothing of that."""
+    page = Page(login=PageLogin(passwords=True))
+    spec = place.spec().model_copy(update={"services": Services(ui=True, page=page)})
+    try:
+        asyncio.run(api.up(spec))
+    except CorralError as error:
+        if error.command == "pip download":
+            pytest.skip(f"no package index: {error}")
+        raise
+    try:
+        site = Site(place.live())
+        reply = site.log_in(("lina", SECRET))
+        assert reply["out"][0][1].get("user") == "lina", reply
+        assert reply["job"][0] == 200, reply["job"]
+        assert site.refused("lina", SECRET + "x") == (401, WRONG)
+        # Closed by the directory's rules, as SSSD has them: PAM's account is asked in each login.
+        site.root(sh("sed -i '/^simple_allow_groups/a simple_deny_users = milo' {f}", f=SSSD))
+        site.root(sh("systemctl restart sssd"))
+        status, words = site.refused("milo", SECRET)
+        assert (status, words) == (403, "the account of milo is not open on this cluster")
+        assert site.refused("milo", "x") == (401, WRONG)
+        for user in ("sly", "otto", "corral"):  # entries that would be somebody of the machine
+            assert site.refused(user, SECRET) == (401, WRONG)
+    finally:
+        place.up()
 
 
 def test_an_entry_with_the_name_of_a_local_user_lets_nobody_in_as_them(place: Place) -> None:

@@ -11,7 +11,7 @@ import warnings
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.embedded.conftest import Live, named
+from tests.embedded.conftest import Live, forget_outages, named
 from tests.embedded.doctor_injections import INJECTIONS, MUNGE_INJECTIONS
 from tests.embedded.doctor_injections_machine import MACHINE_INJECTIONS
 from tests.embedded.doctor_injections_more import MORE_INJECTIONS
@@ -124,6 +124,7 @@ def test_an_injected_failure_of_munge_is_named_first(
 
 def injected(injection: Injection, cluster: Live, table: list[str]) -> None:
     """Break it, diagnose it, fix it, diagnose it again."""
+    forget_outages(cluster)
     try:
         here(cluster, injection.host)
         for done in cluster.each(injection.do.items()) if injection.do else ():

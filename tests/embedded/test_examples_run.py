@@ -62,6 +62,42 @@ def test_a_gpt_learns_real_text_over_two_nodes(cluster: Live, compress: str) -> 
     assert figures["tokens_per_second"] > 0
 
 
+DILOCO = EXAMPLES / "train_diloco.py"
+TEXT = "/var/tmp/corral-test-text"
+
+
+def test_diloco_sends_a_fraction_of_ddp_and_learns_as_much(cluster: Live) -> None:
+    """Each node has its own copy of the text, as corral data sync leaves it."""
+    nodes = ("node0", "node1")
+    copy = sh("mkdir -p {t} && cat /usr/lib/python3*/[a-d]*.py >{t}/library.txt", t=TEXT)
+    fields = {"script": str(DILOCO), "folder": "none", "nodes": 2, "nodelist": "node[0-1]"}
+    args = ["--data", TEXT, "--width", "48", "--steps", "48", "--inner", "12"]
+    figures: dict[str, dict[str, Any]] = {}
+    try:
+        assert all(a.ok for a in cluster.each([(node, copy) for node in nodes]))
+        for method in ("ddp", "local-sgd", "diloco"):
+            _, outcome, lines = run(cluster, **fields, args=[*args, "--method", method])
+            assert outcome.good, lines[-20:]
+            figures[method] = result(lines)
+        cluster.run("node1", sh("echo more >>{t}/library.txt", t=TEXT))
+        _, outcome, lines = run(cluster, **fields, args=args)
+    finally:
+        cluster.each([(node, sh("rm -rf {t}", t=TEXT)) for node in nodes])
+    assert not outcome.good
+    assert any(f"the text of {TEXT} differs between ranks" in line for line in lines)
+    print(figures)
+    ddp, *others = figures.values()
+    assert ddp["bytes_per_step"] == 4 * ddp["parameters"]
+    for each in figures.values():
+        assert (each["world_size"], each["steps"]) == (2, 48)
+        assert each["interface_bytes_per_step"] >= each["bytes_per_step"]
+        assert each["first_loss"] == ddp["first_loss"]
+        assert each["test_loss"] < each["first_loss"] - 1.5
+    for each in others:
+        assert each["bytes_per_step"] == pytest.approx(ddp["bytes_per_step"] / 12, abs=1)
+        assert each["test_loss"] < ddp["test_loss"] + 0.4
+
+
 def test_a_gpt_that_learns_nothing_fails(cluster: Live) -> None:
     args = [*SMALL, "--steps", "3", "--lr", "0"]
     _, outcome, lines = run(cluster, script=str(GPT), folder=str(GPT.parent), args=args)
@@ -216,6 +252,7 @@ def test_nsys_is_refused_where_it_is_not_and_collected_where_it_is(
             put = sh("mkdir -p $(dirname {f}) && cat > {f} && chmod 755 {f}", f=NSYS)
             assert cluster.run(node, put, stdin=(HERE / "fake_nsys.sh").read_bytes()).ok
         ended = [run(cluster, **fields, launcher=launcher) for launcher in ("srun", "torchrun")]
+        old, _, _ = run(cluster, **fields, env={"FAKE_NSYS_OLD": "1"})
     finally:
         for node in nodes:
             cluster.run(node, sh("rm -rf /usr/local/cuda"))
@@ -228,3 +265,5 @@ def test_nsys_is_refused_where_it_is_not_and_collected_where_it_is(
             (0, 5.0),
             (1, 5.0),
         ]
+        assert not recording.incomplete
+    assert recorded(cluster, old).incomplete

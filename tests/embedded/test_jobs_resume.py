@@ -63,7 +63,7 @@ class Disturbed:
         def heard(line: RankLine) -> None:
             self.lines.append(line)
             if do and at in line.text:
-                subprocess.run(do.pop().split(), check=True, capture_output=True)
+                self.disturb(do.pop(), line.text)
 
         def noticed(event: Event) -> None:
             self.events.append(event)
@@ -82,6 +82,9 @@ class Disturbed:
         )
         assert isinstance(outcome, JobOutcome)
         return outcome
+
+    def disturb(self, command: str, line: str) -> None:
+        subprocess.run(command.split(), check=True, capture_output=True)
 
     async def _start(self) -> None:
         assert self.handle is not None

@@ -12,6 +12,7 @@ from tests.embedded.conftest import named
 from corral import api
 from corral.hosts.quote import sh
 from corral.prove.model import Proof, Verdict
+from corral.roles.machine.people import PROOF
 from corral.spec.sections.people import Access, Limits, User
 
 if TYPE_CHECKING:
@@ -65,3 +66,18 @@ def test_limits_of_users_and_of_others(
     finally:
         cluster.run(cluster.controller, LIFT)
     assert asyncio.run(api.plan(spec)).empty
+
+
+def test_without_limits_too_the_proof_is_no_users_work(cluster: Live) -> None:
+    """Its jobs are Corral's in accounting, and no list has them unless it is asked to."""
+    before = {job.id for job in asyncio.run(api.jobs(cluster.spec, ended=True, checks=True))}
+    proof = asyncio.run(api.prove(cluster.spec, only=("multinode.mpi",)))
+    assert proof.good, proof.results
+    every = asyncio.run(api.jobs(cluster.spec, ended=True, checks=True))
+    new = [job for job in every if job.id not in before]
+    assert new
+    assert {(job.user, job.account) for job in new} == {(PROOF, PROOF)}
+    listed = {job.id for job in asyncio.run(api.jobs(cluster.spec, ended=True))}
+    assert not listed & {job.id for job in new}
+    show = sh("sacct -aXnP -j {jobs} -o QOS | sort -u", jobs=",".join(str(job.id) for job in new))
+    assert cluster.run(cluster.controller, show).stdout.split() == [PROOF]

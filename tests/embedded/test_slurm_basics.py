@@ -37,9 +37,9 @@ def pattern(line: str) -> str:
     return r"\s*" + r"\s+".join(words) + r"\s*"
 
 
-def waited(text: str) -> list[Script]:
-    """What comes before a command whose output names nodes that are idle."""
-    return [IDLE] if text.startswith(("sinfo", "srun")) else []
+def waited(shown: str) -> list[Script]:
+    """What comes before a command whose output names nodes: which ones it has, all being idle."""
+    return [IDLE] if re.search(r"\bnode[\[\d]", shown) else []
 
 
 def missing(shown: str, printed: str) -> list[str]:
@@ -57,7 +57,8 @@ def test_the_page_shows_what_slurm_prints(cluster: Live) -> None:
     assert len(commands) >= 11
     setup = sh("exec 2>&1; cd /shared || exit 1")
     scripts = [
-        (cluster.controller, join([setup, *waited(text), reread(text)])) for text, _ in commands
+        (cluster.controller, join([setup, *waited(shown), reread(text)]))
+        for text, shown in commands
     ]
     try:
         answers = cluster.each(scripts, timeout=120)

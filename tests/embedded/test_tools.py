@@ -7,12 +7,15 @@ from wheels as Corral makes its own (tools.lock).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from corral import api
+from corral.api.cluster import Cluster
+from corral.api.workload.queue import RankLine
 from corral.apply.session import Session
 from corral.apply.wheelhouse import cached, fetch
 from corral.errors import CorralError
@@ -21,6 +24,7 @@ from corral.hosts.quote import join, sh
 from corral.hosts.transport import Result
 from corral.jobs.follow import as_user
 from corral.roles.services.corral_wheels import parse_lock
+from corral.spec.models import ClusterSpec
 from corral.state.base import Context, Seen
 from corral.state.pyenv import PythonEnv
 
@@ -94,8 +98,13 @@ cluster.close()
 """
 
 
-async def _install(live: Live, environment: PythonEnv) -> None:
-    await fetch(WHEELS, ignore)
+async def install(live: Live, environment: PythonEnv) -> None:
+    """Make an environment on shared storage, from wheels that this machine fetches.
+
+    Raises:
+        CorralError: NOT_FOUND, the index does not have them.
+    """
+    await fetch(environment.wheels, ignore)
     change = environment.diff(Seen(0, ""), Context(live.controller))
     assert change is not None
     data = [cached(ref.path).read_bytes() for ref in change.secrets]
@@ -138,7 +147,7 @@ def tools(cluster: Live) -> Run:
     seen = cluster.run(cluster.controller, environment.probe())
     if seen.stdout.strip() != environment.digest:
         try:
-            asyncio.run(_install(cluster, environment))
+            asyncio.run(install(cluster, environment))
         except CorralError as error:
             pytest.skip(f"no wheels: {error}")
 
@@ -182,6 +191,43 @@ def test_mpi_over_all_nodes_by_pmix(tools: Run) -> None:
     assert done.ok, done.tail
     assert 'RESULT {"ranks": 3, "sum": 3}' in done.stdout
     assert {f"rank {n} of 3 on node{n}" for n in range(3)} <= set(done.stdout.splitlines())
+
+
+@pytest.fixture
+def without_mpi(cluster: Live) -> Iterator[ClusterSpec]:
+    """The cluster while its file declares MpiDefault=none."""
+    slurm = cluster.spec.slurm.model_copy(update={"settings": {"MpiDefault": "none"}})
+    spec = cluster.spec.model_copy(update={"slurm": slurm})
+    asyncio.run(api.up(spec))
+    yield spec
+    asyncio.run(api.up(cluster.spec))
+
+
+def hello(spec: ClusterSpec) -> list[str]:
+    """What the ranks of hello.py print as a job of corral run over three nodes."""
+    lines: list[RankLine] = []
+    job = Cluster(spec)
+    outcome = job.run(str(MPI / "hello.py"), nodes=3, python=TOOLS, on_line=lines.append)
+    assert outcome.good, lines
+    return [line.text for line in lines]
+
+
+def test_mpi4py_forms_one_world_without_an_option(tools: Run, cluster: Live) -> None:
+    run = ("srun", "--nodes=3", "--ntasks-per-node=1", f"{TOOLS}/bin/python3", "hello.py")
+    done = tools("mpi4py", *run, files={"hello.py": (MPI / "hello.py").read_text()})
+    assert 'RESULT {"ranks": 3, "sum": 3}' in done.stdout.splitlines(), done.tail
+    printed = hello(cluster.spec)
+    assert 'RESULT {"ranks": 3, "sum": 3}' in printed
+    assert not any("separate world" in line for line in printed)
+
+
+def test_worlds_of_one_are_named(tools: Run, without_mpi: ClusterSpec) -> None:
+    """Once, in the output of a job that Slurm calls completed."""
+    printed = hello(without_mpi)
+    assert printed.count('RESULT {"ranks": 1, "sum": 0}') == 3
+    warned = [line for line in printed if "separate world" in line]
+    assert len(warned) == 1, printed
+    assert "Slurm starts MPI without PMIx and PMI-2 here, so each of 3 ranks is" in warned[0]
 
 
 @pytest.fixture(scope="module")

@@ -37,7 +37,7 @@ def test_a_missing_extra_is_answered_with_a_command_that_works_everywhere(repo: 
     """The hint once named corral[web], which no index has."""
     lock = (repo / "requirements.lock").read_text()
     for extra in ("web", "clouds"):
-        names = [re.split(r"[<>=]", package)[0] for package in packages_of(extra)]
+        names = [re.split(r"[<>=[]", package)[0] for package in packages_of(extra)]
         assert names
         hint = missing_extra(extra, "the page", "some_module").hint
         assert hint.startswith(f"{sys.executable} -m pip install ")

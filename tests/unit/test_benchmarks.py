@@ -31,7 +31,7 @@ EMBEDDED = "tests/embedded/test_benchmarks.py"
 MODULES = sorted(
     module.name for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks.")
 )
-HERE = {"plan_scale", "clouds", "shaped_links"}
+HERE = {"plan_scale", "up_scale", "clouds", "shaped_links"}
 PROGRAMS = {
     "page_loop": (("--jobs", "60", "--nodes", "4"), "longest block"),
     "page_flood": (
@@ -172,6 +172,15 @@ def test_plan_scale(state: str) -> None:
 
     figures = plan_scale.measure(4, state)
     assert (figures["changes"] > 0) is (state == "fresh")
+
+
+def test_up_scale(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from benchmarks import up_scale  # noqa: PLC0415
+
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
+    steps = up_scale.measure(5, give_up=0.01)
+    assert all(row["scripts"] >= 5 for row in steps.values())
+    assert steps["plan, nothing to do"]["scripts"] == 5
 
 
 def test_plan_scale_names_the_resource_it_does_not_know(monkeypatch: pytest.MonkeyPatch) -> None:

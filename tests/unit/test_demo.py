@@ -97,6 +97,9 @@ def test_a_machine_without_gpus_gets_three_nodes_with_stand_ins(checkout: Path) 
     assert f"{trains} --gpus-per-node 1" in calls
     assert not [call for call in calls if call.startswith("init")]
     assert "--nodes 2 --gpus-per-node 2" in printed
+    assert printed.count("next:") == 1
+    assert "http://127.0.0.1:8765" in printed
+    assert "corral ui -c laptop --port 8765" in printed
     assert "CUDA" not in printed
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shlex
 import subprocess
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ import pytest
 
 from corral.cli.main import VERBS, load_verb
 from corral.errors import CODES
-from corral.spec.load import load
+from corral.spec.findings import Level
+from corral.spec.load import READ_RULES, load, load_text
+from tests.guide_blocks import Block, all_blocks, blocks_of
 
 REPO = Path(__file__).parents[2]
 PAGES = [
@@ -205,4 +209,174 @@ def test_tests_that_the_four_guides_name_exist() -> None:
     assert unknown_tests(text) == []
     assert unknown_tests("## A\n| x | `tests/unit/test_docs.py` (`test_nothing`) | y |") == [
         "test_nothing"
+    ]
+
+
+def missing_files(text: str) -> list[str]:
+    """Tests and programs of this repository that a page names by their path, and that are gone."""
+    named = re.findall(r"`((?:tests|src|examples|benchmarks)/[\w./-]+)`", text)
+    return [name for name in named if not (REPO / name.rstrip("/")).exists()]
+
+
+def test_files_that_pages_name_exist() -> None:
+    """Decisions and measurements are of their day."""
+    now = [p for p in PAGES if not {"decisions", "measurements"} & set(p.parts)]
+    assert sum("`tests/" in page.read_text() for page in now) > 5
+    gone = {name_of(page): wrong for page in now if (wrong := missing_files(page.read_text()))}
+    assert gone == {}
+    assert missing_files("`tests/unit/test_gone.py`") == ["tests/unit/test_gone.py"]
+
+
+README = (REPO / "README.md").read_text()
+SCREEN_AND_A_HALF = 75
+
+
+def table_after(text: str, head: str) -> list[list[str]]:
+    """Rows of the table whose head begins so, without head and rule."""
+    lines = text[text.index(head) :].partition("\n\n")[0].splitlines()
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def test_the_readme_is_short_and_shows_terminal_and_page() -> None:
+    assert len(README.splitlines()) <= SCREEN_AND_A_HALF
+    assert re.findall(r"!\[[^]]*\]\(([^)]+)\)", README) == [
+        "docs/img/demo.svg",
+        "docs/img/ui-cluster.png",
+    ]
+
+
+def test_the_readmes_comparison_is_that_of_the_guide() -> None:
+    """Rows that both have; a row of the README may join two of the guide."""
+    guide = (REPO / "docs/guide/what-corral-is.md").read_text()
+    full = {row[0]: row[1:] for row in table_after(guide, "| | Corral | DeepOps")}
+    # Corral, DeepOps, Cluster Toolkit, SkyPilot; the guide has one more before the last.
+    columns = (0, 1, 2, 4)
+    rows = table_after(README, "| | Corral | DeepOps")
+    same = [name for name, *cells in rows if cells == [full.get(name, "-" * 5)[i] for i in columns]]
+    joined = {"plan before apply, and a price in it", "clouds it rents from"}
+    assert {name for name, *_ in rows} - set(same) == joined
+    assert len(same) >= 4
+
+
+def figures(text: str) -> set[float]:
+    """Numbers of a text, with one digit behind the point."""
+    numbers = re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?", text)
+    return {round(float(number.replace(",", "")), 1) for number in numbers}
+
+
+def test_figures_of_the_readme_are_in_their_sources() -> None:
+    rows = table_after(README, "| measured |")
+    assert len(rows) >= 3
+    for _, figure, peers, source in rows:
+        link = re.search(r"\(([^)#]+)", source)
+        assert link is not None
+        written = (REPO / link[1]).read_text()
+        assert figures(f"{figure} {peers}") <= figures(written)
+    assert not figures("0.75 s, torchrun 422,731") <= figures("0.64 s, 422,730")
+
+
+UNLINTED = re.compile(r"<!-- not linted: [^\n]{10,} -->\n+ *\Z")
+GROUPS = "groups: [{name: gpu, provider: ssh, nodes: n0, addresses: 10.0.0.1}]"
+REST = ("corral: v1", "name: lab", GROUPS)
+OF_THE_FORMAT = READ_RULES.keys() - {"missing-field"}
+"""What a part shows alone; a missing field may be in the rest."""
+
+
+def fragments(page: Path) -> Iterator[tuple[int, str]]:
+    """YAML of a page that is a part of a cluster file: its line and text; not what is marked."""
+    text = page.read_text()
+    for block in re.finditer(r"^( *)```yaml[^\n]*\n(.*?)^\1```$", text, flags=re.M | re.S):
+        if not block[2].startswith("corral: v1") and not UNLINTED.search(text[: block.start()]):
+            yield text[: block.start()].count("\n") + 1, textwrap.dedent(block[2])
+
+
+def faults(fragment: str) -> list[str]:
+    """What the format refuses in a part of a cluster file, with the rest made up.
+
+    What only the complete file shows, such as a group that the part names, is not judged.
+    """
+    own = set(re.findall(r"^(\w+):", fragment, flags=re.M))
+    rest = [line for line in REST if line.partition(":")[0] not in own]
+    findings = load_text("\n".join([*rest, fragment]), "page.yaml").findings
+    judged = [f for f in findings if f.level is Level.ERROR and f.rule in OF_THE_FORMAT]
+    return [str(f) for f in judged if not re.search(r'is "[^"]*\.\.\.', f.message)]
+
+
+def test_parts_of_cluster_files_in_pages_have_the_format() -> None:
+    parts = [(page, line, text) for page in PAGES for line, text in fragments(page)]
+    assert len(parts) > 35
+    wrong = [f"{name_of(p)}:{n}: {fault}" for p, n, text in parts for fault in faults(text)]
+    assert not wrong, "\n".join(wrong)
+    assert faults("slurm: {x12: true}\n")
+    assert faults("budget: {total: many}\n")
+
+
+def test_python_and_shell_in_pages_are_read() -> None:
+    for _, text in blocks("python"):
+        ast.parse(text)
+    console = [line for _, text in blocks("console") for line in text.splitlines()]
+    shown = [line[2:].removeprefix("sudo ") for line in console if line.startswith("$ ")]
+    lines = [line for line in shown if line.startswith("corral ")]
+    assert len(lines) > 8
+    assert [wrong for line in lines if (wrong := wrong_in(line.split(" >")[0], {}))] == []
+
+
+BLOCKS = all_blocks()
+TEST = re.compile(r"`(tests/[\w/]+\.py)`")
+VERB = re.compile(r"^(?:\$ )?(?:sudo )?corral ([a-z]+)", re.M)
+
+
+def unmarked(blocks: Iterable[Block]) -> list[str]:
+    """Blocks of commands without a statement who runs them."""
+    return [str(block) for block in blocks if not (block.run_by or len(block.why) > 12)]
+
+
+def test_each_block_of_commands_is_run_or_marked() -> None:
+    assert len(BLOCKS) > 100
+    assert unmarked(BLOCKS) == []
+    text = "```sh\ncorral up\n```\n\n<!-- not run: because -->\n```sh\ncorral up\n```\n"
+    assert unmarked(blocks_of("x.md", text)) == ["x.md:1", "x.md:6"]
+
+
+def test_the_test_that_a_block_names_runs_it() -> None:
+    """By the page's name, or by ``run_by``."""
+    for block in (block for block in BLOCKS if block.run_by):
+        source = (REPO / block.run_by).read_text()
+        assert Path(block.page).name in source or "run_by(__file__)" in source, str(block)
+    assert sum(bool(block.run_by) for block in BLOCKS) > 30
+
+
+def elsewhere(block: Block) -> list[str]:
+    """Verbs of a block that is not run, and that no test has that it names."""
+    sources = "".join((REPO / name).read_text() for name in TEST.findall(block.why))
+    verbs = {} if not sources else dict.fromkeys(VERB.findall(block.text))
+    # Also a part of a name: run_bench.
+    return [v for v in verbs if not re.search(rf"(?<![a-zA-Z]){v}(?![a-zA-Z])", sources)]
+
+
+def test_reasons_name_tests_of_the_same_commands() -> None:
+    """At least one verb of each block: what is run in passing may be in another test."""
+    named = [block for block in BLOCKS if TEST.search(block.why)]
+    assert len(named) > 60
+    for block in named:
+        verbs = set(VERB.findall(block.text))
+        assert not verbs or len(elsewhere(block)) < len(verbs), str(block)
+    lost = Block("x.md", 1, "corral backup x\n", "", "", "`tests/growth.py`")
+    assert elsewhere(lost) == ["backup"]
+    for verb, missing in (("dedent", []), ("deden", ["deden"])):
+        block = Block("x.md", 1, f"corral {verb} x\n", "", "", "`tests/guide_blocks.py`")
+        assert elsewhere(block) == missing
+
+
+def test_what_a_test_replaced_is_in_the_mark() -> None:
+    """A page that is run with another curl, or up to a line, does not claim to run as it is."""
+    [block] = blocks_of("x.md", "<!-- run by: tests/x.py; with another curl -->\n```sh\nls\n```\n")
+    assert (block.run_by, block.but) == ("tests/x.py", "with another curl")
+    marked = {f"{b.page} {b.run_by}" for b in BLOCKS if b.but}
+    assert "docs/guide/api.md tests/unit/test_docs.py" in marked
+    as_they_are = [b for b in BLOCKS if b.run_by and not b.but]
+    assert not [
+        str(b)
+        for b in as_they_are
+        if re.search(r"\bcurl\b|^(scontrol token|export) ", b.text, re.M)
     ]

@@ -125,6 +125,7 @@ def test_lengths_with_a_unit(text: str, length: int | None) -> None:
 
 
 NOT_SLURMS = {
+    "agents/notify/send.py": "of Slurm's, by a program that runs without Corral on the controller",
     "providers/gcp/gcluster.py": "Terraform's ``2m10s elapsed``",
     "cli/terminal/text.py": "``2 h 04 m``, how long a command took",
     "web/history.py": "ranges of the page's charts",

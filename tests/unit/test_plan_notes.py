@@ -40,6 +40,9 @@ def notes(
         async def __aexit__(self, *_: object) -> None:
             return None
 
+        def leave_out(self, left_out: object, *, keep_going: bool) -> None:
+            assert not keep_going
+
         async def read_state(self, emit: object) -> Any:
             return current
 

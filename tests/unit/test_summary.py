@@ -58,13 +58,18 @@ def test_failures_count(
     assert ", 1 failed, " in capsys.readouterr().out.splitlines()[-1]
 
 
-@pytest.mark.parametrize(("number", "failed"), [(1, 0), (3, 0), (4, 1)])
+@pytest.mark.parametrize(
+    ("ran", "number", "failed"),
+    [(2, 1, 0), (2, 3, 0), (2, 4, 1), (399, 4, 1), (600, 6, 0), (600, 7, 1)],
+)
 def test_a_few_tests_may_run_again(
-    out: Path, number: int, failed: int, capsys: pytest.CaptureFixture[str]
+    out: Path, ran: int, number: int, failed: int, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    cases = "".join(f"<testcase name='{n}'/>" for n in range(ran))
+    (out / "embedded.xml").write_text(JUNIT.replace(CASES, cases))
     lines = [f"tests/embedded/test_x.py::test_{n}\tassert {n}\n" for n in range(number)]
     (out / "embedded.reruns").write_text("".join(lines))
     assert summary(out) == failed
     printed = capsys.readouterr().out
     assert "failed and ran again: tests/embedded/test_x.py::test_0: assert 0" in printed
-    assert printed.splitlines()[-1] == f"3 passed, {failed} failed, 0 skipped"
+    assert printed.splitlines()[-1] == f"{ran + 1} passed, {failed} failed, 0 skipped"

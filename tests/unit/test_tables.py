@@ -38,6 +38,7 @@ from corral.providers.gcp.gcluster import gcluster_hints
 from corral.providers.gcp.machines import gpu_machines
 from corral.providers.paperspace.offers import prices
 from corral.providers.ssh.deepops.adoption import variables
+from corral.roles.machine.containers import known_files
 from corral.roles.machine.nccl_plugin import PLUGINS
 from corral.roles.machine.nvidia import keyrings
 from corral.roles.slurm.health import health_checks
@@ -46,6 +47,7 @@ from corral.slurm.adopt.queues import DEFAULTS
 from corral.slurm.adopt.rules.gres import AUTODETECT
 from corral.slurm.adopt.rules.values import NEEDS, REPLACEMENTS
 from corral.slurm.advisories import shipped
+from corral.slurm.conf.sizes import sizes
 from corral.slurm.diagnostics import cycle_exits
 from corral.slurm.directives import sbatch_options
 from corral.slurm.policy import known_limits
@@ -53,14 +55,17 @@ from corral.slurm.states.jobs import exit_codes, job_states
 from corral.slurm.states.nodes import NodeBase, node_bases, node_flags
 from corral.slurm.states.reasons import Reasons, reasons
 from corral.slurm.topology import link_speeds
+from corral.spec.format.deprecations import deprecations
 from corral.spec.providers import CLOUDS, PROVIDERS, Capabilities
 from corral.spec.rules.drivers import driver_table
 from corral.spec.rules.shared_resources import system
 from corral.spec.slurm.keys import key_table, obsolete_table, slurm_keys, word_table
 from corral.spec.slurm.releases import features, releases
+from corral.spec.slurm.tarballs import tarballs
 from corral.spec.slurm.written_keys import all_keys
 from corral.spec.systems import distributions
 from corral.tables import Hint, Row, parse_table
+from corral.web.login.oidc import open_issuers
 
 TEXT = """\
 # Two animals.
@@ -132,6 +137,11 @@ def test_all_faults_are_named_at_once() -> None:
     assert refused(TEXT.replace("legs:", "legs: x")).count("animals.yaml:") == 2
 
 
+def about_systems() -> tuple[object, ...]:
+    """Tables about other systems: Linux, and those that people log in with."""
+    return system_errors(), system(), open_issuers()
+
+
 def test_tables_that_come_with_corral_are_valid() -> None:
     assert all(
         [
@@ -156,6 +166,8 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             features(),
             ssh_errors(),
             keyrings(),
+            known_files(),
+            tarballs(),
             reasons().words,
             gcluster_hints(),
             prices(),
@@ -163,8 +175,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             node_flags(),
             job_states(),
             exit_codes(),
-            known_limits(),
-            slurm_keys(),
+            *(known_limits(), slurm_keys(), sizes()),
             sbatch_options(),
             driver_table().toolkits,
             gpu_states().slowed,
@@ -180,8 +191,7 @@ def test_tables_that_come_with_corral_are_valid() -> None:
             counter_evidence.table(),
             causes(),
             words_of_others(),
-            system_errors(),
-            system(),
+            *about_systems(),
             shipped(),
             variables(),
             figures(),
@@ -236,8 +246,14 @@ tables.parse_table = parsed
 from tests.unit import test_tables
 test_tables.test_tables_that_come_with_corral_are_valid()
 test_tables.test_each_base_of_nodes_has_a_row()
+test_tables.test_fields_that_go_are_a_table()
 """
 """Reads every table, and the first one of each model with a fault at a known place too."""
+
+
+def test_fields_that_go_are_a_table() -> None:
+    """``test_deprecations.py`` judges the rows."""
+    assert all(row.since for row in deprecations())
 
 
 def test_every_data_file_is_read_through_a_model_that_names_faults_by_place(repo: Path) -> None:
@@ -456,6 +472,7 @@ NO_TABLES = {
         "spec/load.py: READ_RULES", "spec/reference.py: _IMPACTS", "state/ledger.py: KEPT_AS",
     },
     "names of Corral's own figures and metrics, and how they are asked for": {
+        "prove/advice/run_file.py: SOURCES",
         "prove/compare.py: LESS", "prove/compare.py: MORE", "web/figures.py: OF_A_JOB",
         "web/figures.py: OF_NODES", "web/history.py: QUESTIONS", "web/history.py: SPANS",
         "web/scheduler_metrics.py: VALUES",
@@ -464,7 +481,8 @@ NO_TABLES = {
         "web/static/js/cluster/gantt.js: STEPS", "web/static/js/jobs/jobs.js: HEADS",
         "web/static/js/jobs/my_work.js: HEADS", "web/static/js/jobs/submit.js: FIRST",
         "web/static/js/operations/work.js: WORDS",
-        "web/openapi.py: SCHEMES", "web/reference/rest.py: _TITLES", "web/slurm/search.py: KEYS",
+        "spec/rules/services.py: _TAKEN",
+        "web/openapi.py: SCHEMES", "web/slurm/search.py: KEYS",
         "web/slurm/search.py: ORDERS", "web/slurm/snapshot.py: JOB_COLUMNS",
         "web/slurm/snapshot.py: NODE_COLUMNS",
         "web/users/scopes.py: SESSION_ONLY", "web/users/scopes.py: _ADMINISTER",
@@ -485,7 +503,10 @@ NO_TABLES = {
         "web/static/js/logs/logtext.js: INKS",
         "web/static/js/logs/logtext.js: STYLES",
     },
+    "fields of a job that slurmrestd's form has": {"jobs/rest/submission.py: CARRIED"},
+    "algorithms that the page takes of a login provider": {"web/login/oidc.py: ALGORITHMS"},
     "commands and options that are run, and columns that are asked for": {
+        "agents/notify/mail_prog.py: NAMES", "agents/notify/send.py: FORMAT",
         "hosts/target.py: _COMMON", "inspect/storage.py: CHECKED",
         "providers/containers/image_build.py: _BOX", "slurm/rest/commands.py: COMMANDS",
         "slurm/text.py: _COUNTED_WIDTHS", "slurm/text.py: _TRES_WIDTHS",

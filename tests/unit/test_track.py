@@ -6,6 +6,7 @@ import io
 import json
 import re
 import urllib.error
+import urllib.parse
 from email.message import Message
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,8 @@ NET = "a\nb\n    lo: 9 0 0 0 0 0 0 0 9 0\n  eth0: {rx} 0 0 0 0 0 0 0 {tx} 0 0 0 
 
 class Server:
     """MLflow's REST API as far as jobs use it, with the limits of its documentation."""
+
+    page = 25000
 
     def __init__(self) -> None:
         self.experiments: dict[str, str] = {}
@@ -45,6 +48,17 @@ class Server:
             case "experiments/create":
                 number = self.experiments[body["name"]] = str(len(self.experiments) + 1)
                 return {"experiment_id": number}
+            case "metrics/get-history":
+                query = dict(urllib.parse.parse_qsl(path.partition("?")[2]))
+                logged = [
+                    entry
+                    for entry in self.runs[query["run_id"]]["log"]
+                    if entry["key"] == query["metric_key"]
+                ]
+                first = int(query.get("page_token", "0"))
+                after = first + self.page
+                more = {"next_page_token": str(after)} if after < len(logged) else {}
+                return {"metrics": logged[first:after], **more}
             case "runs/create":
                 run = f"r{len(self.runs)}"
                 self.runs[run] = {**body, "status": "RUNNING", "tags": {}, "params": {}, "log": []}
@@ -249,3 +263,27 @@ def test_without_tracking_all_of_it_does_nothing_and_reports_that_once(
         track.set_tag("e", 5)
     assert (run, server.calls) == ("", [])
     assert capsys.readouterr().err.count("not tracked") == 1
+
+
+def test_the_history_of_a_metric_comes_in_pages(
+    server: Server, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.runs["r0"] = {"log": [], "params": {}, "tags": {}}
+    server.page = 2
+    monkeypatch.setenv("MLFLOW_RUN_ID", "r0")
+    for step in range(5):
+        track.log_metrics({"loss": 3.0 - step, "other": 1.0}, step=step)
+    assert track.main(["history", "r0", "loss"]) == 0
+    logged = json.loads(capsys.readouterr().out)["metrics"]
+    assert [(entry["step"], entry["value"]) for entry in logged] == [
+        (step, 3.0 - step) for step in range(5)
+    ]
+    assert all(entry["timestamp"] > 1.7e12 for entry in logged)
+
+
+@pytest.mark.parametrize("words", [[], ["history"], ["history", "r0"], ["history", "r0", "a", "b"]])
+def test_a_history_without_its_metric_prints_the_usage(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert track.main(words) == 2
+    assert capsys.readouterr().err == "usage: python -m corral.track history RUN METRIC\n"

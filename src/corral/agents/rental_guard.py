@@ -11,9 +11,9 @@ program carries their calls out. One round:
 * machines of the cluster are found at the clouds by the label in their names, and counted;
 * those that nobody needs are ended: nodes that Slurm has powered down, and nodes that the cluster
   file has not named for an hour;
-* when budget.total is spent: rented nodes are drained and their jobs' time ends after the grace, so
-  that Slurm sends each job the signal it asked for (sbatch --signal); then all machines are ended,
-  and listed again until none is left.
+* when of budget.total only that is left which the end itself costs: rented nodes are drained and
+  their jobs' time ends after the grace, so that Slurm sends each job the signal it asked for
+  (sbatch --signal); then all machines are ended, and listed again until none is left.
 
 It reads /etc/corral/guard.json and one key per cloud in /etc/corral/guard (mode 600), and stores
 /var/lib/corral/guard/state.json. It writes no key anywhere.
@@ -132,11 +132,19 @@ class Round:
         spent = self.count(machines)
         self.idle(machines)
         total = self.conf.get("total")
-        if total is not None and spent >= float(total):
+        # What has ended costs nothing any more, and nothing else may begin in its place.
+        rate = max(sum(m.price or 0.0 for m in machines), float(state.get("rate", 0.0)))
+        if total is not None and spent + self.reserved(rate) >= float(total):
+            state["rate"] = rate
             self.reached(machines, spent, float(total))
         elif state.get("reached"):
             self.back()
         state["spent"], state["at"], state["failed"] = round(spent, 4), self.now(), self.failed
+
+    def reserved(self, rate: float) -> float:
+        """Dollars that the end of what runs may cost."""
+        # A guard.json of an earlier Corral has no `ending`: `corral up` writes this program first.
+        return rate * float(self.conf.get("ending", self.conf["grace"])) / 3600
 
     def rentals(self) -> list[RentedMachine]:
         """All machines of the cluster; a cloud that does not answer is logged, and tried again."""
@@ -246,7 +254,7 @@ class Round:
             self.report(f"{name} could not be ended: {self.made}: {error}", failed=True)
 
     def reached(self, machines: Sequence[RentedMachine], spent: float, total: float) -> None:
-        """The budget is spent: drain and warn first, end when the grace is over."""
+        """The budget is nearly spent: drain and warn first, end when the grace is over."""
         grace = float(self.conf["grace"])
         nodes = sorted({m.node for m in machines} & {*self.conf["nodes"]})  # known to Slurm
         if not self.state.get("reached"):
@@ -286,6 +294,7 @@ class Round:
     def back(self) -> None:
         """The budget has been raised: what this guard drained takes jobs again."""
         self.state.pop("reached")
+        self.state.pop("rate", None)
         try:
             for line in self.wind_down("back"):
                 self.report(line)

@@ -12,6 +12,9 @@ ping_is_up() { case $1 in *' is UP'*) ;; *) return 1 ;; esac; }
 # slurmctld_is_up: one of the controllers answers.
 slurmctld_is_up() { ping_is_up "$(timeout 10 scontrol ping 2>/dev/null)"; }
 
+# slurmctld_all_up: all of them do.
+slurmctld_all_up() { case $(timeout 10 scontrol ping) in *' is DOWN'* | '') return 1 ;; esac; }
+
 # slurmctld_wait SECONDS
 slurmctld_wait() (
   end=$(($(date +%s) + $1))

@@ -6,14 +6,17 @@ with the file is ``apply.session``, which imports the roles and the planner too 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Self
+from typing import ClassVar, Final, Self
 
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet, Mint
 from corral.hosts.local import Local
 from corral.hosts.openssh import Hops, OpenSSH, control_dir
+from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import Transport
 from corral.inspect.facts import Facts, Traits, facts_inquiry, facts_of
@@ -21,8 +24,15 @@ from corral.providers.base import Action, MachineAction, Provider
 from corral.providers.lookup import here, providers_of
 from corral.spec.client import ClientSpec, require_root
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import controller_of, elastic_of, nodes_of
+from corral.spec.nodes import controller_of, controllers_of, elastic_of, nodes_of
 from corral.state_dir import cluster_dir
+
+_REACHED_S: Final = 10.0
+"""Seconds that a controller has to answer before its backup is asked."""
+CHOSEN: Final = "asked-controller"
+"""File of the cluster's folder: the backup that answered while the first controller was silent."""
+CHOSEN_S: Final = 60.0
+"""So long the first one is not asked again: each question would wait for it."""
 
 
 class Connection:
@@ -30,7 +40,12 @@ class Connection:
 
     Use ``async with await Connection.open(spec) as connection``. SSH connections stay open for a
     minute for the next command (ControlPersist).
+
+    Attributes:
+        takes_over: Slurm is asked on the backup controller where the first one does not answer.
     """
+
+    takes_over: ClassVar[bool] = True
 
     def __init__(self, spec: ClusterSpec, providers: Sequence[Provider]) -> None:
         self.spec = spec
@@ -61,7 +76,29 @@ class Connection:
             spec = await present(spec)
         session = cls(spec, providers_of(spec))
         await session.refresh()
+        if cls.takes_over:
+            await session._choose_controller()
         return session
+
+    async def _choose_controller(self) -> None:
+        """Ask on the backup controller where the first one's machine does not answer."""
+        if not self.administers or not self.spec.slurm.backup_controller:
+            return
+        there = [name for name in controllers_of(self.spec) if name in self.fleet.nodes]
+        kept = [name for name in there[1:] if name == _chosen(self.folder)]
+        answering = await self._answering(kept) or await self._answering(there)
+        if not answering:
+            return
+        self.controller = answering
+        if answering in there[1:] and not kept:
+            with suppress(OSError):  # no folder, a full disk: the next question waits as this one
+                (self.folder / CHOSEN).write_text(answering)
+
+    async def _answering(self, nodes: Sequence[str]) -> str:
+        """The first of the nodes that answers; "" where none does."""
+        answers = await self.fleet.all(sh(":"), nodes, timeout=_REACHED_S) if nodes else {}
+        replied = {name for name, x in answers.items() if not isinstance(x, CorralError) and x.ok}
+        return next((name for name in nodes if name in replied), "")
 
     async def refresh(self) -> None:
         """Read again which machines exist and run."""
@@ -158,6 +195,16 @@ class Connection:
     def owned(self) -> tuple[str, ...]:
         """Nodes whose machines are the user's and are released, not removed."""
         return tuple(n for n, p in self._providers.items() if p.owned)
+
+
+def _chosen(folder: Path) -> str:
+    """The controller that was chosen in the last minute; "" for none."""
+    file = folder / CHOSEN
+    try:
+        known = 0 <= time.time() - file.stat().st_mtime < CHOSEN_S
+        return file.read_text() if known else ""
+    except OSError:
+        return ""
 
 
 def _minter(spec: ClusterSpec) -> Mint | None:

@@ -69,7 +69,7 @@ def person() -> str:
 
 def declared_before(path: Path) -> tuple[ClusterSpec, ...]:
     """The cluster as each recorded apply declared it, oldest first; unreadable ones left out."""
-    records = (record for record in read_journal(path) if record.get("kind") == "spec")
+    records = (r for r in read_journal(path, '"kind": "spec"') if r.get("kind") == "spec")
     texts = [json.dumps(record.get("spec"), sort_keys=True) for record in records]
     specs: list[ClusterSpec] = []
     for text in reversed(dict.fromkeys(reversed(texts))):
@@ -78,12 +78,20 @@ def declared_before(path: Path) -> tuple[ClusterSpec, ...]:
     return tuple(specs)
 
 
-def read_journal(path: Path) -> Iterator[dict[str, Any]]:
-    """All records, oldest first; a line cut off by a crash is left out."""
+def read_journal(path: Path, having: str = "") -> Iterator[dict[str, Any]]:
+    """All records, oldest first; a line cut off by a crash is left out.
+
+    Args:
+        path: the file.
+        having: JSON text of every record that is asked for. The others are not parsed: a cluster of
+            1,000 nodes has 100,000 records after its first ``up``.
+    """
     if not path.exists():
         return
     with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
+            if having not in line:
+                continue
             try:
                 yield json.loads(line)
             except ValueError:

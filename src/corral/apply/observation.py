@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from corral.errors import Code, CorralError, NodesFailedError
 from corral.hosts.fleet import Fleet
 from corral.hosts.framing import Inquiry, Section
-from corral.hosts.quote import join
+from corral.hosts.quote import Script, join
 from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
 from corral.plan.make import resources_of
@@ -125,16 +125,22 @@ async def read_probes(
     return _all_seen(resources_of(stages), answers, facts)
 
 
+def inquiry_of(resources: tuple[Resource, ...], made: dict[int, Script]) -> Inquiry:
+    """The questions about all these resources; ``made`` as of ``probes``."""
+    return Inquiry(probes(resources, made))
+
+
 def _probes(fleet: Fleet, stages: Sequence[DesiredStage]) -> dict[str, Inquiry]:
     """Each machine's questions; machines with the same desired state share them."""
     desired = resources_of(stages)
     inquiries: dict[tuple[int, ...], Inquiry] = {}
+    made: dict[int, Script] = {}
     by_node: dict[str, Inquiry] = {}
     for node in fleet.nodes:
         resources = desired.get(node, ())
         key = tuple(map(id, resources))
         if key not in inquiries:
-            inquiries[key] = Inquiry(probes(resources))
+            inquiries[key] = inquiry_of(resources, made)
         by_node[node] = inquiries[key]
     return by_node
 

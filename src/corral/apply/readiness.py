@@ -73,7 +73,7 @@ async def _until_node_booted(fleet: Fleet, node: str, end: float, emit: Emit) ->
 def rebooting(journal: Path) -> dict[str, float]:
     """Machines that a killed run was rebooting: node to when it should be back, unix seconds."""
     deadlines: dict[str, float] = {}
-    for record in read_journal(journal):
+    for record in read_journal(journal, '"reboots"'):
         event = record.get("event", {})
         if event.get("subject") != "reboots" or event.get("kind") != Kind.NOTE.value:
             continue

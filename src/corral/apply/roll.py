@@ -1,6 +1,6 @@
 """A rolling stage: a few nodes at a time, each drained, changed, rebooted, checked and resumed.
 
-What Corral drained it resumes, and nothing else: its drains carry ``ROLL_TAG`` in their reason.
+What Corral drained it resumes, and nothing else: its drains carry the roll's tag in their reason.
 If Corral is killed meanwhile, the node stays drained; the next plan either continues with it or has
 the change ``resume`` (state.slurm.members.Resumed), so no node stays drained unreported.
 """
@@ -19,13 +19,12 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import Result, check
 from corral.inspect.jobs import blocking_jobs
-from corral.inspect.slurm import KNOWN_NODES, nodes_named
+from corral.inspect.slurm import KNOWN_NODES, UP, nodes_named
 from corral.plan.model import Stage
 from corral.slurm.records import Node
 from corral.spec.impacts import Impact
 from corral.spec.slurm.hostlist import fold
-from corral.state.base import ROLL_TAG, Change, Gate, Roll
-from corral.state.slurm.members import drained_by_roll
+from corral.state.base import Change, Gate, Roll
 
 POLL_S: Final = 20
 """Seconds that one script on the controller waits for a node to be idle; then it lists the jobs."""
@@ -39,7 +38,7 @@ FINAL: Final = frozenset({Code.HOST_KEY_CHANGED, Code.NOT_FOUND})
 REBOOTS: Final = "reboots"
 BACK: Final = "is back, with another boot id"
 LATER: Final = "stays drained: slurmctld does not list it; the next corral up resumes it"
-BOOT_ID: Final = sh("cat /proc/sys/kernel/random/boot_id")
+BOOT_ID: Final = call("node-update.sh", "boot_mark")
 BOOTED: Final = sh("systemctl is-system-running --wait >/dev/null 2>&1; :")
 STEPS: Final = call("slurm-steps.sh", "no_steps")
 
@@ -99,7 +98,7 @@ class Rolling:
         raise_all(failed, f"stage {self._stage.name}")
 
     async def _turn(self, node: str, known: Node | None) -> None:
-        mine = known is not None and (not known.state.drained or drained_by_roll(known))
+        mine = known is not None and (not known.state.drained or self._ours(known))
         if mine:
             await self._drain(node)
         if known is not None:
@@ -127,7 +126,7 @@ class Rolling:
                 await self._gate(gate)
 
     async def _drain(self, node: str) -> None:
-        reason = f"{ROLL_TAG}{self._roll.reason}"
+        reason = f"{self._roll.tag}{self._roll.reason}"
         script = sh(
             "timeout 30 scontrol update {node} State=DRAIN {reason}",
             node=f"NodeName={node}",
@@ -190,8 +189,8 @@ class Rolling:
 
     async def _resume(self, node: str, *, was_up: bool) -> None:
         """Take back the drain, when it is ours; wait until the node takes jobs."""
-        seen = await self._until(node, BACK_S if was_up else 0, _settled)
-        if seen is not None and not drained_by_roll(seen):
+        seen = await self._until(node, BACK_S if was_up else 0, self._settled)
+        if seen is not None and not self._ours(seen):
             self._note(node, as_it_is(seen))
             return
         if seen is not None:
@@ -214,6 +213,27 @@ class Rolling:
             if (seen is not None and good(seen)) or time.monotonic() >= end:
                 return seen
             await asyncio.sleep(RETRY_S)
+
+    def _ours(self, node: Node) -> bool:
+        """Whether it is drained by this roll, or by one that was killed."""
+        return node.state.drained and node.reason.startswith(self._roll.tag)
+
+    def _settled(self, node: Node) -> bool:
+        """It can be resumed, or the drain is not ours to take back."""
+        return node.state.registered or not self._ours(node)
+
+    async def controller_answers(self) -> bool:
+        """Whether slurmctld answers, within ``BACK_S``."""
+        end = time.monotonic() + BACK_S
+        while True:
+            answered = (await self._control(UP.shell)).ok
+            if answered or time.monotonic() >= end:
+                return answered
+            await asyncio.sleep(RETRY_S)
+
+    async def registered(self, node: str) -> Node | None:
+        """The node, once its slurmd is registered; else as it is when ``BACK_S`` are over."""
+        return await self._until(node, BACK_S, lambda seen: seen.state.registered)
 
     async def _known(self, nodes: tuple[str, ...]) -> dict[str, Node]:
         """What Slurm reports about these nodes; nothing of nodes it does not know.
@@ -246,11 +266,6 @@ class Rolling:
 
     def _note(self, node: str, message: str, seconds: float | None = None) -> None:
         self._emit(Event(Kind.NOTE, self._stage.name, node, message, seconds))
-
-
-def _settled(node: Node) -> bool:
-    """It can be resumed, or the drain is not ours to take back."""
-    return node.state.registered or not drained_by_roll(node)
 
 
 def is_back(node: Node) -> bool:

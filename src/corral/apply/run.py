@@ -7,6 +7,7 @@ import base64
 import time
 from collections.abc import Mapping, Sequence
 
+from corral.apply.left_out import LeftOut, note_left_out
 from corral.apply.observation import raise_all
 from corral.apply.roll import Rolling
 from corral.apply.script import Progress, gate_script, stage_script
@@ -70,8 +71,22 @@ def require_allowed(plan: Plan) -> None:
     )
 
 
-async def run_stages(plan: Plan, fleet: Fleet, emit: Emit) -> None:
+async def run_stages(
+    plan: Plan, fleet: Fleet, emit: Emit, leave_out: LeftOut | None = None
+) -> bool:
     """Do all stages of a plan.
+
+    Args:
+        plan: the plan.
+        fleet: its machines.
+        emit: receives the events.
+        leave_out: takes nodes where a change failed and without which the others can go on. Of a
+            rolling stage it takes none: what fails on the first node would take one after the
+            other out of service.
+
+    Returns:
+        False where nodes are left out now: the stages after that are not done, and are to be
+        planned again without these nodes.
 
     Raises:
         CorralError, NodesFailedError: COMMAND_FAILED, GATE_FAILED or what a transport raises. What
@@ -80,7 +95,17 @@ async def run_stages(plan: Plan, fleet: Fleet, emit: Emit) -> None:
     require_allowed(plan)
     await fetch_wheels(plan, emit)
     for stage in plan.stages:
-        await _run_stage(stage, fleet, emit)
+        try:
+            await _run_stage(stage, fleet, emit)
+        except CorralError as error:
+            if leave_out is None or stage.roll is not None or not leave_out.takes(error):
+                raise
+            leave_out.owed.add(stage.name)
+            note_left_out(error, emit)
+            return False
+        if leave_out is not None:
+            leave_out.owed.discard(stage.name)
+    return True
 
 
 async def _run_stage(stage: Stage, fleet: Fleet, emit: Emit) -> None:

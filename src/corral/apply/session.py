@@ -8,8 +8,10 @@ from dataclasses import dataclass, replace
 from corral.apply.connection import Connection
 from corral.apply.directory_files import directory_files
 from corral.apply.journal import declared_before
+from corral.apply.left_out import HINT, LeftOut, note_left_out
 from corral.apply.mesh import gone_from_file, programs_of, take_out, udp_of
 from corral.apply.observation import Observation, guessed, read_facts, remember, see
+from corral.apply.own_secrets import notify_secrets
 from corral.apply.readiness import (
     BOOT_S,
     BOOTED,
@@ -72,17 +74,34 @@ class Session(Connection):
     """A connection that also compares the machines with the file, makes and removes them.
 
     Use ``async with await Session.open(spec) as session``; ``destroy`` ends the SSH connections.
+    What is changed is changed on the controller that the file names.
     """
+
+    takes_over = False
 
     def __init__(self, spec: ClusterSpec, providers: Sequence[Provider]) -> None:
         super().__init__(spec, providers)
         self._debs: DebSet | None = None
         self._udp: dict[str, str] = {}
+        self._left_out = LeftOut(spec)
+        self._keep_going = False
+        self._guess: Mapping[str, Facts] = {}
+
+    def leave_out(self, left_out: LeftOut, *, keep_going: bool) -> None:
+        """Go on without these nodes, and with ``keep_going`` without those that do not answer."""
+        self._left_out, self._keep_going = left_out, keep_going
+        self.fleet = self.fleet.without(left_out.errors)
+
+    async def refresh(self) -> None:
+        """Read again which machines exist and run."""
+        await super().refresh()
+        self.fleet = self.fleet.without(self._left_out.errors)
 
     async def facts(self) -> dict[str, Facts]:
         """Facts of all nodes: read where they run, predicted where they do not exist yet."""
         read = await read_facts(self.fleet)
-        return {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
+        known = {**self._left_out.facts(guessed(self.folder), read), **read}
+        return {n: known.get(n) or p.predict(n) for n, p in self._providers.items()}
 
     async def read_state(self, emit: Emit = ignore) -> ClusterState:
         """Read facts, compute the desired state, probe, and compare.
@@ -90,22 +109,39 @@ class Session(Connection):
         One round trip per machine when its facts are those of the last observation, else two.
 
         Raises:
-            CorralError: a machine cannot be read; a provider cannot make what is missing.
+            CorralError: a machine cannot be read, and is not to be left out; a provider cannot make
+                what is missing.
         """
+        while True:
+            try:
+                return await self._read_state(emit)
+            except CorralError as error:
+                if not self._keep_going:
+                    if LeftOut(self.spec).takes(error):
+                        error.hint = f"{error.hint}; {HINT}" if error.hint else HINT
+                    raise
+                if not self._left_out.takes(error):
+                    raise
+                note_left_out(error, emit)
+                self.fleet = self.fleet.without(self._left_out.errors)
+
+    async def _read_state(self, emit: Emit) -> ClusterState:
         for refusal in self._refusals:
             raise refusal
         again = rebooting(self.folder / "journal.jsonl")
         await until_booted(self.fleet, {**self._booting, **again}, emit)
         guess = guessed(self.folder)
         source = self.spec.slurm.source
-        if self._debs is None and (source.debs or source.tarball):
+        if self._debs is None and (source.debs or source.tarball or source.release):
             known = guess if set(guess) >= set(self._providers) else await self.facts()
             from corral.apply.slurm_source import slurm_debs  # noqa: PLC0415  # builds packages
 
             self._debs = await slurm_debs(self.spec, known, emit)
         self._udp = await udp_of(self.spec, self.fleet, guess)
+        self._guess = guess
         observation = await self._see(guess, emit)
-        remember(self.folder, observation.facts)
+        kept = {n: guess[n] for n in self._left_out.errors if n in guess}
+        remember(self.folder, {**kept, **observation.facts})
         site, stages, seen = self._site(observation.facts), observation.stages, observation.seen
         leaving = await self._leaving(seen)
         plan = make_plan(
@@ -114,10 +150,16 @@ class Session(Connection):
             stages=stages,
             observed=seen,
             machines=[self._change(a) for a in self.pending],
-            absent=[n for n in self._providers if n not in self.fleet.nodes],
+            absent=self._absent(),
+            unreachable=self._left_out.reasons,
+            owed=self._left_out.owed,
             leaving=leaving,
         )
         return ClusterState(self._actions, site, stages, seen, plan)
+
+    def _absent(self) -> list[str]:
+        there = {*self.fleet.nodes, *self._left_out.errors}
+        return [node for node in self._providers if node not in there]
 
     async def _see(self, guess: Mapping[str, Facts], emit: Emit) -> Observation:
         try:
@@ -129,6 +171,7 @@ class Session(Connection):
         return await see(self.fleet, self._stages_of, {})
 
     def _site(self, read: Mapping[str, Facts]) -> Site:
+        read = {**self._left_out.facts(self._guess, read), **read}
         facts = {n: read.get(n) or p.predict(n) for n, p in self._providers.items()}
         addresses = mesh.addresses(self.spec, facts, self.addresses())
         traits = {n: mesh.contained(t, facts[n]) for n, t in self.traits().items()}
@@ -144,6 +187,8 @@ class Session(Connection):
             clouds,
             self._udp,
             directory_files(self.spec),
+            notify_secrets(self.spec),
+            frozenset(self._left_out.errors),
         )
 
     def desired_stages(self, facts: Mapping[str, Facts]) -> tuple[DesiredStage, ...]:

@@ -23,6 +23,7 @@ from corral.runtime.http_client import HttpClient
 from corral.runtime.threads import abandonable
 from corral.slurm.packages import DebSet, deb, deb_set
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.tarballs import tarball_of
 from corral.state.packages import stanzas
 from corral.state_dir import state_dir
 
@@ -44,7 +45,12 @@ async def slurm_debs(spec: ClusterSpec, facts: Mapping[str, Facts], emit: Emit) 
         CorralError: NOT_FOUND, NOT_GOOD, IMAGE_FAILED, MISSING_TOOL, TIMED_OUT.
     """
     source = spec.slurm.source
-    if source.tarball:
+    known = tarball_of(source.release) if source.release else None
+    if known is not None:
+        place = source.tarball or known.address
+        emit(Event(Kind.NOTE, "packages", message=f"digest of Slurm {known.version}: {known.seen}"))
+        folder = await _from_tarball(place, known.sha256, facts, emit)
+    elif source.tarball:
         folder = await _from_tarball(source.tarball, source.sha256 or "", facts, emit)
     elif source.debs:
         folder = await _folder(source.debs, emit)
@@ -63,22 +69,33 @@ async def _from_tarball(text: str, sha256: str, facts: Mapping[str, Facts], emit
             f"packages are built for one release of the system, and the nodes run {names}",
             hint="give all nodes the same release, or name a folder: slurm.source.debs",
         )
-    path = Path(text)
     if text.startswith("https:"):
-        path = _cache() / f"{sha256[:16]}-{PurePosixPath(text).name}"
-        if not path.is_file():
-            emit(Event(Kind.NOTE, "packages", message=f"fetching {text}"))
-            data = await abandonable(_fetch, text)
-            await asyncio.to_thread(_keep, path, data)
-    digest = await asyncio.to_thread(_sha256, path)
+        path = await _fetched(text, sha256, emit)
+    else:
+        path = Path(text)
+        _compare(text, await asyncio.to_thread(_sha256, path), sha256)
+    return await built(path, sha256, releases[0], _cache(), emit)
+
+
+async def _fetched(address: str, sha256: str, emit: Emit) -> Path:
+    """The file of an address in the cache, where only what has its digest is kept."""
+    path = _cache() / f"{sha256[:16]}-{PurePosixPath(address).name}"
+    if not path.is_file() or await asyncio.to_thread(_sha256, path) != sha256:
+        emit(Event(Kind.NOTE, "packages", message=f"fetching {address}"))
+        data = await abandonable(_fetch, address)
+        _compare(address, hashlib.sha256(data).hexdigest(), sha256)
+        await asyncio.to_thread(_keep, path, data)
+    return path
+
+
+def _compare(place: str, digest: str, sha256: str) -> None:
     if digest != sha256:
         raise CorralError(
             Code.NOT_GOOD,
-            f"{path} is another file than the cluster file declares",
-            tail=f"sha256 declared: {sha256}\nsha256 found:    {digest}",
+            f"{place} is another file than the one that is asked for",
+            tail=f"sha256 asked for: {sha256}\nsha256 found:     {digest}",
             hint="get the tarball again, and compare with the digest of its publisher",
         )
-    return await built(path, sha256, releases[0], _cache(), emit)
 
 
 async def _folder(text: str, emit: Emit) -> Path:
@@ -144,6 +161,12 @@ def _fetch(address: str) -> bytes:
         ) from error
     if len(answer.body) > FETCHED_AT_MOST:
         raise CorralError(Code.NOT_GOOD, f"{address} is larger than 1 GiB", hint="check the name")
+    if answer.missing:
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"{address} broke off: {answer.missing} bytes are missing",
+            hint="try again",
+        )
     return answer.body
 
 

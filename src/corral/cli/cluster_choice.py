@@ -88,6 +88,18 @@ def declared(ui: Ui, *named: str, rehearse: bool = False, administers: bool = Tr
     return spec
 
 
+def file_of(*named: str) -> str:
+    """The cluster file that is meant, "" where it is not known here.
+
+    By name it is the one that was last applied under it; a rehearsal's file declares others.
+    """
+    chosen = _chosen(named)
+    if api.is_path(chosen):
+        return chosen
+    origin = api.origin_of(chosen)
+    return "" if origin is None or origin.rehearsal else origin.file
+
+
 def remember(spec: ClusterSpec, *named: str, rehearse: bool = False) -> None:
     """Keep which file a cluster is applied from, for the next command that names none."""
     chosen = next(filter(None, named), "") or (DEFAULT if Path(DEFAULT).is_file() else "")

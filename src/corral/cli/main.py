@@ -38,6 +38,8 @@ EPILOG: Final = examples(
 )
 
 
+COMPLETION: Final = "_CORRAL_COMPLETE"
+"""Set by shells that ask what could follow: no command line is run then."""
 GARBAGE: Final = 50_000
 """New objects after which unreachable ones are looked for; Python's own number is 700."""
 
@@ -58,6 +60,12 @@ VERBS: Final = MappingProxyType(
     {
         "init": Verb("config.init", _CLUSTER, "Write a commented cluster file to start from."),
         "lint": Verb("config.lint", _CLUSTER, "List everything that is wrong with cluster files."),
+        "edit": Verb(
+            "config.edit", _CLUSTER, "Change a user, account, QOS, reservation or licence."
+        ),
+        "migrate": Verb(
+            "config.migrate", _CLUSTER, "Write a cluster file in the newest form of its format."
+        ),
         "plan": Verb("lifecycle.plan", _CLUSTER, "Show what `up` would change; changes nothing."),
         "up": Verb(
             "lifecycle.up", _CLUSTER, "Make the cluster what the file declares, and prove it."
@@ -106,11 +114,15 @@ VERBS: Final = MappingProxyType(
             "operations.status", _NODES, "Show nodes, services and the queue, and what is wrong."
         ),
         "doctor": Verb("operations.doctor", _NODES, "List what is broken, why, and what to do."),
-        "ui": Verb("page.ui_page", _NODES, "Show and run the cluster in a browser."),
+        "ui": Verb("page.ui_page", _NODES, "Show and run a cluster, or several, in a browser."),
         "exec": Verb("operations.exec_", _NODES, "Run a command as root on nodes, all at once."),
         "ssh": Verb("operations.ssh", _NODES, "Log in to a node."),
         "drain": Verb("operations.drain", _NODES, "Let nodes take no new jobs."),
         "resume": Verb("operations.resume", _NODES, "Let drained nodes take jobs again."),
+        "report": Verb(
+            "operations.report", _NODES, "Report a month: use, goodput, queue times, costs."
+        ),
+        "nodes": Verb("operations.nodes", _NODES, "Show the history of nodes."),
         "keys": Verb(
             "operations.keys", _NODES, "Set up, forget and replace the keys of a cluster."
         ),
@@ -125,6 +137,7 @@ VERBS: Final = MappingProxyType(
         "export": Verb("config.export", _CLUSTER, "Write a cluster for other people's tools."),
         "mesh": Verb("mesh.mesh", _NODES, "Show a cluster's tailnet, its links and its policy."),
         "image": Verb("lifecycle.image", _NODES, "List, build and remove node images."),
+        "version": Verb("config.version", _CLUSTER, "Print the version, and where it comes from."),
     }
 )
 
@@ -156,18 +169,22 @@ class Verbs(TyperGroup):
     ) -> Any:
         """Run a command line and exit with its status; never shows a traceback unasked."""
         words = list(sys.argv[1:] if args is None else args)
-        nothing_asked = not words  # shows the help, and is a usage error all the same
+        nothing_asked = not words  # a usage error all the same
         with contextlib.suppress(AttributeError, ValueError):
             for stream in (sys.stdout, sys.stderr):
                 stream.reconfigure(errors="backslashreplace")  # pyright: ignore
         try:
-            status = super().main(
-                args=words or ["--help"],
-                prog_name=prog_name or "corral",
-                complete_var=complete_var,
-                standalone_mode=False,
-                **extra,
-            )
+            if nothing_asked and COMPLETION not in os.environ:
+                import_module("corral.cli.config.first_command").show()
+                status = Exit.USAGE
+            else:
+                status = super().main(
+                    args=words or ["--help"],
+                    prog_name=prog_name or "corral",
+                    complete_var=complete_var,
+                    standalone_mode=False,
+                    **extra,
+                )
         except Exception as error:  # the last place where one can be shown
             status = import_module("corral.cli.terminal.exit_status").ended(error, words)
         status = int(status or (Exit.USAGE if nothing_asked else Exit.GOOD))
@@ -197,7 +214,7 @@ app = typer.Typer(
 def _print_version(requested: bool) -> None:
     if requested:
         # Reading installed packages' metadata costs 20 ms of imports, which no other run needs.
-        typer.echo(f"corral {import_module('importlib.metadata').version('corral')}")
+        typer.echo(f"corral {import_module('corral.extras').own_version()}")
         raise typer.Exit(Exit.GOOD)
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from corral.errors import Code, CorralError
+
 JSON = Annotated[
     bool, typer.Option("--json", help="Print the result as JSON, and nothing else, on stdout.")
 ]
@@ -18,6 +20,15 @@ TARGET = Annotated[
         help="A cluster file, or the name of a cluster that was brought up from here or of a "
         "profile (corral login). Default: the value of -c, else cluster.yaml of this folder, else "
         "the only one of those.",
+        show_default=False,
+    ),
+]
+TARGETS = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE|NAME",
+        help="Cluster files or names, as other commands take them. Default: the value of -c, else "
+        "cluster.yaml of this folder, else the only known cluster.",
         show_default=False,
     ),
 ]
@@ -126,6 +137,15 @@ BROWSER = Annotated[
 ]
 JOB_PART_HELP: Final = "A running job: 12, or 12_3 for part 3 of an array."
 YES = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+KEEP_GOING = Annotated[
+    bool,
+    typer.Option(
+        "--keep-going",
+        help="Go on without nodes that do not answer or where a change fails, when no others "
+        "depend on them and they are at most half of the nodes. They are named at the end (up: "
+        "exit status 1). Without it one such node ends it.",
+    ),
+]
 
 
 class OptionsAroundFirst(TyperCommand):
@@ -190,3 +210,26 @@ def examples(*lines: str) -> str:
     """An epilog of examples, each on its own line."""
     word = "Example" if len(lines) == 1 else "Examples"
     return "\n".join(["\b", f"{word}:", *(f"  {line}" for line in lines)])
+
+
+_UNITS: Final = {"K": 10**3, "M": 10**6, "B": 10**9}
+
+
+def parameter_count(text: str) -> int:
+    """124M as a number; 0 for none.
+
+    Raises:
+        CorralError: USAGE, it is not a number of parameters.
+    """
+    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
+    if not text:
+        return 0
+    try:
+        count = round(float(number) * _UNITS.get(unit, 1))
+    except (ValueError, OverflowError):
+        count = 0
+    if (unit and unit not in _UNITS) or not 1000 <= count <= 10**12:  # noqa: PLR2004
+        raise CorralError(
+            Code.USAGE, f"{text!r} is not a number of parameters", hint="such as 124M or 1.5B"
+        )
+    return count

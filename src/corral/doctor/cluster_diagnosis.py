@@ -8,6 +8,7 @@ from typing import Final
 
 from corral.doctor.drain_reason import read_reason
 from corral.doctor.job_steps import job_steps, launches
+from corral.doctor.lemons import lemons
 from corral.doctor.logs.diagnosis import read, report
 from corral.doctor.machine_report import MachineReport
 from corral.doctor.model import Diagnosis, Layer, OutOfService, Report, Source
@@ -31,7 +32,10 @@ _LOGS: Final = {
     "slurmdbd": Source.SLURMDBD,
     "munge": Source.MUNGE,
 }
-RULES: Final = (*PROBES, alone, backup, directory, user_namespaces, launches, job_steps, tailnet)
+RULES: Final = (
+    *(*PROBES, alone, backup, directory, user_namespaces, launches, job_steps, tailnet),
+    lemons,
+)
 """All that asks the machines."""
 _SILENT: Final = frozenset({"", "none"})
 

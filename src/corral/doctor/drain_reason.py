@@ -15,7 +15,7 @@ from corral.roles.slurm.health import HealthCheck, health_checks
 from corral.slurm.records import Node
 from corral.slurm.states.nodes import node_bases
 from corral.spec.slurm.hostlist import fold
-from corral.state.base import ROLL_TAG
+from corral.state.base import ROLL_TAG, UPDATE_TAG
 from corral.state.slurm.members import REASON as LEAVES
 
 _REASON: Final = re.compile(r"(health\.[a-z]+): (.*)", re.DOTALL)
@@ -151,20 +151,33 @@ def _state(info: Node) -> Iterator[str]:
     yield from info.state.words
 
 
+_OWN: Final = (
+    (
+        ROLL_TAG,
+        "Corral drained it for a change that it was about to make, and resumes it itself",
+        "let that corral up end; where it was killed, run corral up FILE again",
+    ),
+    (
+        UPDATE_TAG,
+        "Corral drained it to update its system, and resumes it once it has passed its proof",
+        "let that end; where it stopped or was killed: corral nodes update {node}",
+    ),
+    (
+        LEAVES,
+        "the cluster file does not have it any more: it leaves once its jobs have ended",
+        "corral up FILE continues it",
+    ),
+)
+"""Reasons of Corral's own, by how they begin: what they mean and what to do."""
+
+
 def _meaning(info: Node, own: Sequence[Diagnosis]) -> tuple[str, str]:
     reason = info.reason
     if not reason:
         return _without_reason(info, own)
-    if reason.startswith(ROLL_TAG):
-        return (
-            "Corral drained it for a change that it was about to make, and resumes it itself",
-            "let that corral up end; where it was killed, run corral up FILE again",
-        )
-    if reason.startswith(LEAVES):
-        return (
-            "it is no longer in the cluster file: it leaves once its jobs have ended",
-            "corral up FILE continues it",
-        )
+    for begin, meaning, advice in _OWN:
+        if reason.startswith(begin):
+            return meaning, advice.format(node=info.name)
     meaning, advice = health_words(reason)
     if meaning:
         return meaning, advice

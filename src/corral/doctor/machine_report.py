@@ -207,4 +207,5 @@ _CONTROLLER: Final = (
     slurm.GRES_CONF,
     slurm.CGROUP_CONF,
     slurm.ACCOUNTING,
+    slurm.OUTAGES,
 )

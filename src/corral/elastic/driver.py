@@ -1,7 +1,8 @@
 """Rents what pending jobs need, ends what is idle, stops at the budget. One turn at a time.
 
-All state is Slurm's and the clouds': a driver that is killed at any point and started again, here
-or on another machine, goes on where it was.
+All state is Slurm's and the clouds', but the time at which the end of a spent budget began
+(``budget_end.py``): a driver that is killed at any point and started again, here or on another
+machine, continues.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from corral.agents import program
 from corral.apply.session import Session
 from corral.durations import interval_seconds
+from corral.elastic.budget_end import Ending, EndingFile
 from corral.elastic.marks import decide, nodes_of_jobs, states, together
 from corral.elastic.rental import proven
 from corral.errors import CorralError
@@ -24,6 +26,7 @@ from corral.hosts.transport import check
 from corral.inspect.jobs import PLACED
 from corral.inspect.question import Question, T, answer_to
 from corral.inspect.slurm import NODES
+from corral.providers.cloud.budget import reserved
 from corral.providers.cloud.elastic import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
 from corral.slurm.states.nodes import POWERING_UP
@@ -66,7 +69,8 @@ class Driver:
     joined: set[str] = field(default_factory=set[str])
     failed: dict[str, float] = field(default_factory=dict[str, float])
     missed: dict[str, int] = field(default_factory=dict[str, int])
-    since: float | None = None
+    ending: Ending | None = None
+    now: Callable[[], float] = time.time
 
     async def turn(self) -> bool:
         """Poll once and do what is marked; True when anything was done.
@@ -88,6 +92,7 @@ class Driver:
             self.joined &= {n for n, words in seen.items() if POWERING_UP in words}
             marks = decide(seen, rented, self.joined, groups)
             await self._lost(session, marks.lost)
+            await self._taken(session, marks.taken, rented)
             if marks.go:
                 await self._go(marks.go)
             await self._give_up(session, marks.failed, rented)
@@ -97,7 +102,8 @@ class Driver:
                 await self._mark(session, marks.wake, "POWER_UP")
             if marks.come:
                 await self._come(session, marks.come, rented)
-        return bool(marks.come or marks.go or marks.wake or marks.back or self.missed)
+        done = (marks.come, marks.go, marks.wake, marks.back, marks.taken, self.missed)
+        return any(map(bool, done))
 
     async def _asked(self, session: Session, question: Question[T]) -> T:
         return await answer_to(
@@ -186,26 +192,48 @@ class Driver:
             for node in gone:
                 del self.missed[node]
 
+    async def _taken(self, session: Session, nodes: Sequence[str], rented: Sequence[str]) -> None:
+        """Machines whose end the cloud announced: their jobs have left, and others come."""
+        if not nodes:
+            return
+        self._note(f"{fold(list(nodes))}: the cloud takes its machine back; its jobs start again")
+        if costing := [n for n in nodes if n in rented]:
+            await self._end(costing)
+        await self._mark(session, nodes, "POWER_DOWN_FORCE")
+
     async def _spent(self, session: Session, rented: Sequence[str]) -> bool:
-        """End all that is rented once budget.total is spent; True while it is."""
-        budget = self.spec.budget
+        """End all that is rented before budget.total is spent; True from then on.
+
+        What ended costs nothing any more, and nothing else may begin in its place: the rate is
+        the highest since the end began.
+        """
+        budget, file = self.spec.budget, EndingFile(self.spec.name)
+        if budget is None or budget.total is None:
+            return False
         now = CloudProvider(self.spec).spend()
-        if budget is None or budget.total is None or now.total < budget.total:
-            self.since = None
+        before = self.ending or file.read(budget.total)
+        rate = max(now.per_hour, before.rate if before else 0.0)
+        if now.total + reserved(budget, rate) < budget.total:
+            self.ending = None
+            file.remove()
             return False
         nodes = [
             n.name
             for n in declared_of(self.spec)
             if n.group.capabilities.rents and (n.group.elastic is None or n.name in rented)
         ]
-        if not (now.per_hour or now.unpriced) or not nodes:
+        running = bool(now.per_hour or now.unpriced) and bool(nodes)
+        clock = self.now()
+        since = min((before and before.since) or clock, clock)
+        self.ending = Ending(budget.total, rate, since if running else None)
+        if self.ending != before:
+            file.write(self.ending)
+        if not running:
             return True
-        grace, clock = interval_seconds(budget.grace), time.monotonic()
-        if self.since is None:
-            self.since = clock
+        if not before or before.since is None:
             text = f"{now.spent()} $ of {budget.total:.2f} $ are spent"
             self._note(f"{text}: {fold(nodes)} ends in {budget.grace}, sooner without jobs")
-        left = int(self.since + grace - clock)
+        left = int(since + interval_seconds(budget.grace) - clock)
         if left <= 0 or not await self._still_runs(session, nodes, left):
             self._note(f"{fold(nodes)}: the budget is spent, ended")
             await self._end(nodes)

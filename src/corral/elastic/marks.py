@@ -11,6 +11,9 @@ from corral.slurm.states.nodes import POWERED_DOWN, POWERED_OFF, POWERING_UP, No
 from corral.spec.slurm.hostlist import expand
 
 BY_HAND: Final = "BY_HAND"
+TAKEN_BACK: Final = "TAKEN_BACK"
+TAKEN_REASON: Final = "corral: the cloud takes this machine back"
+"""The reason of a drain by the program that waits for a cloud's announcement, ``preemption.sh``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +26,8 @@ class Marks:
         failed: these did not come in time, or were given up.
         wake: these are to be powered up, so that ``min`` nodes stay.
         lost: Slurm counts on these, and no cloud lists a machine of theirs.
+        taken: the cloud announced that it takes their machines back, and their jobs have left: to
+            be ended and powered down at once, not held as one that failed.
         back: powered down and still DOWN for a reason that went with their machine: no job would
             get them again.
     """
@@ -33,18 +38,21 @@ class Marks:
     wake: tuple[str, ...] = ()
     lost: tuple[str, ...] = ()
     back: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
 
 
 def states(nodes: Mapping[str, Node]) -> dict[str, frozenset[str]]:
     """The words of each node's state.
 
-    ``BY_HAND`` is added where a person gave the reason, and not Corral or slurmctld.
+    ``BY_HAND`` is added where a person gave the reason, and not Corral or slurmctld;
+    ``TAKEN_BACK`` where the cloud announced the machine's end.
     """
     words: dict[str, frozenset[str]] = {}
     for name, node in nodes.items():
         own = node.reason.startswith("corral: ") or node.reason_by == "slurm"
         by_hand = {BY_HAND} if node.reason and not own else set[str]()
-        words[name] = node.state.flags | {node.state.base.value} | by_hand
+        taken = {TAKEN_BACK} if node.reason == TAKEN_REASON else set[str]()
+        words[name] = node.state.flags | {node.state.base.value} | by_hand | taken
     return words
 
 
@@ -92,7 +100,11 @@ def decide(
     return Marks(
         tuple(n for n in elastic if POWERING_UP in words[n] and n not in joined),
         tuple(n for n in elastic if words[n] & POWERED_OFF and n in rented),
-        tuple(n for n in elastic if NodeBase.DOWN.value in words[n] and not words[n] & POWERED_OFF),
+        tuple(
+            n
+            for n in elastic
+            if NodeBase.DOWN.value in words[n] and not words[n] & (POWERED_OFF | {TAKEN_BACK})
+        ),
         tuple(wake),
         tuple(
             n
@@ -107,5 +119,10 @@ def decide(
             if words[n] >= {NodeBase.DOWN.value, POWERED_DOWN}
             and BY_HAND not in words[n]
             and n not in rented
+        ),
+        tuple(
+            n
+            for n in elastic
+            if words[n] >= {NodeBase.DOWN.value, TAKEN_BACK} and not words[n] & POWERED_OFF
         ),
     )

@@ -104,6 +104,6 @@ async def _bad(
     provider: CloudProvider, spec: ClusterSpec, nodes: Sequence[str]
 ) -> dict[str, CorralError]:
     fleet = Fleet({n: OpenSSH(n, provider.ssh_target(n), control_dir=control_dir()) for n in nodes})
-    gpus = {n.name: n.group.gpu.count if n.group.gpu else 0 for n in elastic_of(spec)}
+    gpus = {n.name: n.group.gpu_count for n in elastic_of(spec)}
     faults = await asyncio.gather(*(fault_of(fleet, n, gpus[n]) for n in nodes))
     return {n: why for n, why in zip(nodes, faults, strict=True) if why is not None}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
@@ -96,6 +96,13 @@ class Fleet:
     ) -> dict[str, Result | CorralError]:
         """Run the same script on all (or the given) nodes at once."""
         return await self.each(dict.fromkeys(nodes or self.nodes, script), timeout=timeout)
+
+    def without(self, nodes: Collection[str]) -> Fleet:
+        """The same machines but these; their connections are shared."""
+        left = {name: t for name, t in self._transports.items() if name not in nodes}
+        fleet = Fleet(left, cluster=self.cluster, mint=self.mint)
+        fleet._gate = self._gate
+        return fleet
 
     async def reconnect(self, node: str) -> None:
         """Give up the node's connection, which its reboot has cut; the next run opens a new one."""

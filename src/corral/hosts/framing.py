@@ -14,14 +14,16 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import NOTHING, Script, defined, join, sh
 
 _BYTES: Final = 16
+_NUMBERS: Final = re.compile(r"(\d+) (\d+)\n")
 
 
 def boundary() -> str:
@@ -124,11 +126,7 @@ class Inquiry:
     ) -> None:
         self.names: Final = tuple(questions)
         self.word: Final = word or boundary()
-        body = (
-            # The colon: a group that holds a comment alone is a syntax error.
-            sh("{{ :\n{question}\n}}; corral_answered {n} $?", question=question, n=n)
-            for n, question in enumerate(questions.values(), 1)
-        )
+        body = (_asked(question, n) for n, question in enumerate(questions.values(), 1))
         head = sh(
             "corral_word={word}\n{answered}\n{before}\ncorral_answered 0 0",
             word=self.word,
@@ -151,15 +149,39 @@ class Inquiry:
 
     def read(self, output: str) -> Sections:
         """Take the script's output apart."""
-        parts = re.split(rf"\n{re.escape(self.word)} (\d+) (\d+)\n", f"\n{output}")
+        text = f"\n{output}"
+        marks = list(self._marks(text))
         sections = Sections()
-        texts = parts[3::3]
-        for n, (name, text) in enumerate(zip(self.names, texts, strict=False)):
-            ended = parts[3 * n + 4 : 3 * n + 6]
-            if ended and ended[0] != str(n + 1):
+        for n, (name, (_, mark)) in enumerate(zip(self.names, marks, strict=False), 1):
+            if n == len(marks):
+                sections[name] = Section(text[mark.end() :], None)
+            elif marks[n][1][1] == str(n):
+                begin = marks[n][0]
+                sections[name] = Section(text[mark.end() : begin], int(marks[n][1][2]))
+            else:
                 break
-            sections[name] = Section(text, int(ended[1]) if ended else None)
         return sections
+
+    def _marks(self, text: str) -> Iterator[tuple[int, re.Match[str]]]:
+        """Where each line of the frame begins, and its numbers.
+
+        A pattern that holds the word would be compiled for each machine.
+        """
+        begins = f"\n{self.word} "
+        at = text.find(begins)
+        while at >= 0:
+            mark = _NUMBERS.match(text, at + len(begins))
+            if mark:
+                yield at, mark
+            at = text.find(begins, mark.end() if mark else at + 1)
+
+
+# Thousands of machines are asked nearly the same.
+@lru_cache(maxsize=1024)
+def _asked(question: Script, n: int) -> Script:
+    """One question with the frame around its answer."""
+    # The colon: a group that holds a comment alone is a syntax error.
+    return sh("{{ :\n{question}\n}}; corral_answered {n} $?", question=question, n=n)
 
 
 class Reports:

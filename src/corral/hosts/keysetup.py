@@ -22,7 +22,7 @@ from corral.hosts.jump import chain
 from corral.hosts.openssh import control_dir
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.ssh_errors import SSH_FAILED, failure
-from corral.hosts.sshkeys import fingerprint, known_fingerprints, make_key
+from corral.hosts.sshkeys import DEFAULT_KEYS, fingerprint, known_fingerprints, make_key
 from corral.hosts.target import SshTarget, option_path
 from corral.hosts.transport import Frame, Result, check
 from corral.passwords import FILES, JUMP, LOGIN, person
@@ -33,7 +33,6 @@ KNOWN_HOSTS: Final = "known_hosts"
 PROVEN: Final = "proven"
 LOGIN_S: Final = 60.0
 
-_DEFAULT_KEYS: Final = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
 _ACCEPTED: Final = re.compile(r"^debug1: Server accepts key: .*?(SHA256:\S+)", re.MULTILINE)
 
 
@@ -131,6 +130,32 @@ async def install(
     return Installed(node, login, how)
 
 
+async def shown_keys(node: str, target: SshTarget) -> None:
+    """Pin the key that a machine shows, in a file that has none of it; nobody is logged in for it.
+
+    ssh-keyscan knows no jump hosts and no ssh config.
+
+    Args:
+        node: its name in the file.
+        target: how it is reached, and the file.
+
+    Raises:
+        CorralError: UNREACHABLE, TIMED_OUT.
+    """
+    words = target.arguments(node, None, opens=False, hops=control_dir())
+    first = ["-o", "StrictHostKeyChecking=accept-new", "-o", "PreferredAuthentications=none"]
+    try:
+        ended = await process.run([words[0], *first, *words[1:], "true"], timeout=LOGIN_S)
+    except TimeoutError as error:
+        raise CorralError(
+            Code.TIMED_OUT,
+            f"{target.address} did not answer within {LOGIN_S:g} s",
+            hint="correct the host's name, or check the network",
+        ) from error
+    if not target.pinned(node):
+        raise failure(target.address, target, ended.status, ended.err, "")
+
+
 def authorize(public: str) -> Script:
     """Script, run as the login user, that adds a key to authorized_keys and fixes the modes.
 
@@ -186,7 +211,7 @@ async def _put(node: str, target: SshTarget, public: str, kind: str) -> str:
 def _with_own_keys(target: SshTarget) -> SshTarget:
     """With ssh's default key files too: a named one would be tried instead of them."""
     folder = Path.home() / ".ssh"
-    keys = [folder / name for name in _DEFAULT_KEYS if (folder / name).is_file()]
+    keys = [folder / name for name in DEFAULT_KEYS if (folder / name).is_file()]
     more = [part for key in keys for part in ("-o", f"IdentityFile={option_path(key)}")]
     return replace(target, only_key=False, options=(*target.options, *more))
 

@@ -17,6 +17,7 @@ import socket
 import stat
 import tempfile
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +26,7 @@ from corral.hosts import process, sshkeys
 from corral.hosts.jump import Hop
 from corral.hosts.quote import Script
 from corral.hosts.ssh_errors import SSH_FAILED, by_hand, failure
-from corral.hosts.sshkeys import known_fingerprints
+from corral.hosts.sshkeys import DEFAULT_KEYS, expired_certificate, known_fingerprints
 from corral.hosts.sudo import from_sudo, wants_password
 from corral.hosts.target import MAX_CONTROL_PATH, SshTarget
 from corral.hosts.transport import Frame, Lines, OnLine, Result
@@ -397,7 +398,30 @@ class OpenSSH:
         status = SSH_FAILED if ended.status is None else ended.status
         # An account without a shell prints that on stdout.
         text = ended.err if ended.err.strip() else f"{ended.err}\n{ended.out[-2000:]}"
-        return failure(self._node, self._target, status, text, known)
+        error = failure(self._node, self._target, status, text, known)
+        return _with_expiry(error, self._target)
+
+
+def _with_expiry(error: CorralError, target: SshTarget) -> CorralError:
+    """A refused login, with the certificates that have expired.
+
+    Of a key that is named, as a fact; else as a possibility: ssh does not report which keys it
+    offered, and an old certificate of another cluster may be there.
+    """
+    if "may not log in with this key" not in error.message:
+        return error
+    keys = [target.key] if target.key else [Path.home() / ".ssh" / name for name in DEFAULT_KEYS]
+    for key in keys:
+        since = expired_certificate(key, datetime.now())  # as ssh-keygen prints it
+        if not since:
+            continue
+        remedy = f"get a new {key.name}-cert.pub from whoever signs yours"
+        if target.key:
+            error.message += f" (its certificate also expired at {since})"
+            error.hint += f"; or {remedy}"
+        else:
+            error.hint += f"; if {key} is meant: its certificate expired at {since}, {remedy}"
+    return error
 
 
 def _hinted(error: CorralError, hint: str) -> CorralError:

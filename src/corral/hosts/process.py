@@ -239,12 +239,15 @@ class Child:
         self._name = name
 
     @classmethod
-    async def start(cls, argv: Sequence[str], *, quiet: bool = False) -> Self:
+    async def start(
+        cls, argv: Sequence[str], *, quiet: bool = False, handles: Sequence[int] = ()
+    ) -> Self:
         """Start a program.
 
         Args:
             argv: program and arguments, given to no shell; never a secret.
             quiet: keep its standard error, for ``ended``, instead of showing it.
+            handles: open descriptors that it gets, under the same numbers.
 
         Raises:
             CorralError: MISSING_TOOL.
@@ -257,6 +260,7 @@ class Child:
                 stdout=pipe,
                 stderr=pipe if quiet else None,
                 start_new_session=True,  # Ctrl-C is its owner's to handle
+                pass_fds=handles,
             )
         except FileNotFoundError as error:
             raise CorralError(

@@ -92,6 +92,8 @@ def _changed(
     pinned = ", ".join(known_fingerprints(node, known)) or "the pinned one"
     file = where.group(1) if where else "the known_hosts file"
     again = f"corral keys forget {node} (its line in {file})"
+    if not node.startswith("_"):  # jump hosts are not nodes
+        again += f"; if it is another machine: corral nodes replace {node}"
     if not target.privileged:
         again = "corral logout NAME, then corral login; an administrator confirms the new key"
     return CorralError(

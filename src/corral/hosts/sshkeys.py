@@ -17,6 +17,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,8 @@ from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.hosts.target import SSH_PORT, SshTarget
 
+DEFAULT_KEYS: Final = ("id_ed25519", "id_ecdsa", "id_rsa", "id_ed25519_sk", "id_ecdsa_sk")
+"""Private keys in ~/.ssh that ssh tries where none is named."""
 _TYPE: Final = re.compile(r"(sk-)?(ssh|ecdsa)-[a-z0-9@.-]+")
 _ALIAS: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 
@@ -157,7 +160,31 @@ def _keygen(*arguments: str) -> str:
     return done.stdout
 
 
-QUERY_S = 10.0
+_VALID: Final = re.compile(r"^\s*Valid: (?:.* to|before) (\d{4}-\d\d-\d\dT[\d:]{8})", re.MULTILINE)
+
+
+def expired_certificate(key: Path, now: datetime) -> str:
+    """When the certificate next to a private key expired; "" for a valid one or none.
+
+    sshd reports that to its own log alone: the client sees "Permission denied".
+
+    Args:
+        key: the private key; its certificate is ``KEY-cert.pub``.
+        now: local time, as ssh-keygen prints times.
+    """
+    certificate = key.with_name(f"{key.name}-cert.pub")
+    if not certificate.is_file():
+        return ""
+    try:
+        valid = _VALID.search(_keygen("-L", "-f", str(certificate)))
+    except CorralError:
+        return ""
+    if valid is None or datetime.fromisoformat(valid[1]) > now:
+        return ""
+    return valid[1].replace("T", " ")
+
+
+QUERY_S: Final = 10.0
 
 
 async def settings(target: SshTarget, *, any_user: bool = False) -> dict[str, str]:

@@ -215,20 +215,41 @@ class Lines:
             self._on_line(line)
 
 
+_FULL: Final = (
+    ("disk quota exceeded", "the quota is used up"),
+    ("no space left on device", "no space is left"),
+)
+"""The kernel's own words for a write that had no room (EDQUOT, ENOSPC), as programs print them."""
+
+
+def full_storage(text: str) -> str:
+    """What is full, in words, where a program's messages name it; "" else."""
+    lower = text.lower()
+    return next((words for reason, words in _FULL if reason in lower), "")
+
+
 def check(result: Result, what: str, *, hint: str = "") -> Result:
     """Return the result when its status is 0.
 
     Raises:
-        CorralError: COMMAND_FAILED, with the node, status and last lines.
+        CorralError: COMMAND_FAILED, with the node, status and last lines; where it had no room to
+            write, with that and the way out.
     """
     if result.ok:
         return result
+    full = full_storage(result.stderr)
     raise CorralError(
         Code.COMMAND_FAILED,
-        f"{what} failed",
+        f"{what} failed" + (f": {full}" if full else ""),
         node=result.node,
         command=what,
         status=result.status,
         tail=result.tail,
-        hint=hint,
+        hint=FULL_HINT if full else hint,
     )
+
+
+FULL_HINT: Final = (
+    "remove what you no longer need there (df -h, df -i and quota on that node show what is left), "
+    "or ask an administrator for more; then run the same command again"
+)

@@ -6,6 +6,7 @@ One script, one round trip: its clock, the questions for facts, and those of ``M
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -155,6 +156,7 @@ class DiscoveredMachine:
         processor: the processor's name.
         gpu: Slurm type of its GPUs, "" when it has none.
         gpus: how many.
+        gpu_kinds: type and count of each, where they are of several types.
         on_bus: PCI addresses of its GPUs.
         listed: those that nvidia-smi lists.
         programs: paths of the driver's programs.
@@ -179,6 +181,7 @@ class DiscoveredMachine:
     processor: str
     gpu: str
     gpus: int
+    gpu_kinds: tuple[tuple[str, int], ...]
     on_bus: tuple[str, ...]
     listed: tuple[str, ...]
     programs: tuple[PurePosixPath, ...]
@@ -206,6 +209,15 @@ class DiscoveredMachine:
         return next((n.speed_mbps / 1000 for n in self.facts.nics if n.name == self.nic), 0.0)
 
 
+def _kinds(types: list[str], count: int) -> tuple[tuple[str, int], ...]:
+    """Types with their counts, where there are several and each GPU has one.
+
+    Sorted: machines with the same GPUs in other slots are alike.
+    """
+    kinds = Counter(types)
+    return tuple(sorted(kinds.items())) if len(kinds) > 1 and len(types) == count else ()
+
+
 def parse(at: str, parts: Answers) -> DiscoveredMachine:
     """Take the answers to ``inquiry`` apart.
 
@@ -228,6 +240,7 @@ def parse(at: str, parts: Answers) -> DiscoveredMachine:
         processor=MODEL.read_or_empty(parts),
         gpu=max(kinds, key=kinds.count, default=""),
         gpus=len(names) or len(cards),
+        gpu_kinds=_kinds(kinds, len(names) or len(cards)),
         on_bus=gpu.gpu_addresses(parts),
         listed=gpu.listed_addresses(parts),
         programs=nvidia.PROGRAMS.read_or_empty(parts),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Final
 
 from pydantic import TypeAdapter, ValidationError
@@ -73,14 +73,12 @@ class Facts:
     cloud_init: bool = False
     mesh: MeshFacts = field(default_factory=MeshFacts)
     swap_limit: bool = False  # memory.memsw.* (v1) or memory.swap.max (v2): the kernel limits swap
+    pmix: bool = False  # its Slurm, or the one that the package source offers, starts ranks by PMIx
 
     def as_dict(self) -> dict[str, object]:
         """JSON-ready fields, always in the same order; ``from_dict`` reads them back."""
-        fields = asdict(self)
-        fields["gpus"] = [asdict(gpu) for gpu in self.gpus]
-        fields["nics"] = [asdict(nic) | {"addresses": list(nic.addresses)} for nic in self.nics]
+        fields: dict[str, object] = _FACTS.dump_python(self, mode="json")
         fields["plugins"] = sorted(self.plugins)
-        fields["mesh"] = asdict(self.mesh) | {"tags": list(self.mesh.tags)}
         return fields
 
     @classmethod
@@ -161,6 +159,7 @@ def _facts(node: str, parts: Answers) -> Facts:
         slurm=slurm.VERSION.read(parts),
         slurm_candidate=slurm.CANDIDATE.read(parts),
         plugins=slurm.PLUGINS.read(parts),
+        pmix=slurm.PMIX.read_or_empty(parts),
         swap_limit=system.SWAP_LIMIT.read_or_empty(parts),
         nvidia_pci=gpu.nvidia_pci(parts),
         secure_boot=system.SECURE_BOOT.read_or_empty(parts),

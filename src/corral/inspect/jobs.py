@@ -22,7 +22,7 @@ from corral.slurm.job_use import (
     show_step_use,
     show_use,
 )
-from corral.slurm.records import Job
+from corral.slurm.records import Job, JobRun
 from corral.slurm.states.jobs import going_on_states, holding_states
 from corral.slurm.steps import QUEUE_BATCH, Step, readable_batch, readable_steps
 from corral.slurm.text import (
@@ -35,8 +35,10 @@ from corral.slurm.text import (
     queue_format,
     readable_history,
     readable_queue,
+    readable_runs,
     show_history,
     show_queue,
+    show_runs,
 )
 from corral.slurm.text import (
     QUEUE as ALL_COLUMNS,
@@ -334,6 +336,18 @@ def running_on(nodes: str, columns: Sequence[str]) -> Question[tuple[Job, ...]]:
     return Question("others", shell, shown.read)
 
 
+def held_by(node: str) -> Question[tuple[Job, ...]]:
+    """Jobs that hold a node: their number, user and state."""
+    shown = QueueColumns(("%A", "%i", "%u", "%T"))
+    shell = sh(
+        "squeue -h -t {states} -w {node} -o {format}",
+        states=holding_states(),
+        node=node,
+        format=shown.format,
+    )
+    return Question("held-by", shell, shown.read)
+
+
 def running_jobs(user: str) -> Question[tuple[Job, ...]]:
     """The nodes on which jobs of a user run."""
     shown = QueueColumns(("%N",))
@@ -421,10 +435,13 @@ _OF_NODES: Final = (
     'count_over_time(corral_job_memory_bytes{{cluster="{cluster}",node=~"{nodes}",'
     'jobid=~"{jobs}"}}[{span}s:{step}s])'
 )
-_BUSY: Final = " or ".join(
+BUSY: Final = " or ".join(
     f'label_replace(sum by (jobid) ({samples}) * {{step}}, "of", "{of}", "", "")'
     for of, samples in (("busy", _OF_GPUS), ("measured", _OF_NODES))
 )
+"""PromQL for ``busy_query``, with places for what it is asked about."""
+BUSY_OF_EACH: Final = f"sum by (node, gpu) ({_OF_GPUS}) * {{step}}"
+"""PromQL for the seconds that each GPU with a process of a job was busy, with the same places."""
 
 
 def either(names: Iterable[str]) -> str:
@@ -443,7 +460,7 @@ def busy_query(jobs: Sequence[Job], cluster: str, *, span_s: int, step: int) -> 
         span_s: seconds before the evaluation in which all of them ran.
         step: seconds for which a sample stands.
     """
-    return _BUSY.format(
+    return BUSY.format(
         nodes=either(dict.fromkeys(node for job in jobs for node in expand(job.nodes))),
         jobs=either(str(job.id) for job in jobs),
         cluster=cluster,
@@ -521,3 +538,14 @@ def jobs_use(job: str) -> Question[dict[int, JobUse]]:
 
 
 FIGURES: Final = Question("figures", sh("sh -c {program}", program=program("figures.sh")), readings)
+
+
+def runs(start: str, end: str) -> Question[tuple[JobRun, ...]]:
+    """All runs of jobs in a time, and those that were pending; any part of its lines can be read.
+
+    Args:
+        start: when the time begins, as sacct(1) reads it.
+        end: when it ends.
+    """
+    shell = sh("SLURM_TIME_FORMAT=%s {show}", show=[*show_runs(start, end)])
+    return Question("runs", shell, readable_runs)

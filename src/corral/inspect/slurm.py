@@ -11,15 +11,18 @@ from typing import Final
 from corral.hosts.quote import Script, call, defined, sh
 from corral.inspect.question import Question, T, pairs, text
 from corral.slurm.conf.parse import Document, parse
-from corral.slurm.records import Association, Node, Partition
+from corral.slurm.records import Association, Node, Outage, Partition
 from corral.slurm.text import (
     SHOW_NODES,
     SHOW_PARTITION,
     parse_nodes,
     readable_associations,
     readable_nodes,
+    readable_outages,
     readable_partitions,
+    readable_sizes,
     show_associations,
+    show_events,
 )
 from corral.slurm.version import SlurmVersion
 from corral.spec.client import PUBLISHED
@@ -230,6 +233,8 @@ STATE: Final = Question(
 )
 UP: Final = Question("up", call("slurmctld.sh", "slurmctld_is_up"), text)
 """Whether slurmctld answers: the exit status is the answer."""
+ALL_UP: Final = Question("allup", call("slurmctld.sh", "slurmctld_all_up"), text)
+"""Whether each slurmctld does, the backup's too."""
 PING: Final = Question(
     "ping", sh("p=$(timeout 10 scontrol ping 2>&1); printf '%s\\n' \"$p\""), str.strip
 )
@@ -298,6 +303,51 @@ ACCOUNTING: Final = Question(
     database_fault,
 )
 """Why the accounting database does not answer; None where it does."""
+
+
+def _events(event: str, start: str, end: str) -> Script:
+    show = [*show_events(event, start, end)]
+    return sh("SLURM_TIME_FORMAT=%s timeout 60 {show} 2>/dev/null", show=show)
+
+
+def outages(start: str, end: str = "now") -> Question[tuple[Outage, ...]]:
+    """When nodes took no jobs, and why; nothing without accounting.
+
+    Args:
+        start: when the time begins that they fall into, as sacctmgr(1) reads it: ``now-30days``.
+        end: when it ends.
+    """
+    return Question("outages", _events("node", start, end), readable_outages)
+
+
+def cluster_sizes(start: str, end: str) -> Question[tuple[Outage, ...]]:
+    """Which CPUs and GPUs the cluster had, from when to when.
+
+    Args:
+        start: as of ``outages``.
+        end: when it ends.
+    """
+    return Question("cluster-sizes", _events("cluster", start, end), readable_sizes)
+
+
+def _bounds(answer: str) -> tuple[int, int, int]:
+    begin, end, now = map(int, answer.split())
+    return begin, end, now
+
+
+def month_bounds(day: str) -> Question[tuple[int, int, int]]:
+    """When a month begins and ends, and the time now, by that machine's clock and time zone.
+
+    Args:
+        day: its first: ``2026-11-01``.
+    """
+    next_one = f"{day} +1 month"
+    shell = sh("date -d {day} +%s && date -d {end} +%s && date +%s", day=day, end=next_one)
+    return Question("month", shell, _bounds)
+
+
+OUTAGES: Final = outages("now-30days")
+"""Those of the last 30 days."""
 DATABASE_UP: Final = Question("database-up", sh("timeout 5 sacctmgr -nP show cluster"), text)
 """Whether slurmdbd answers: the exit status is the answer."""
 COMMANDS_WORK: Final = Question("commands-work", sh("timeout 10 sinfo -h >/dev/null"), text)
@@ -424,6 +474,10 @@ def _candidate(answer: str) -> str:
     return max(releases, key=lambda version: [int(n) for n in version.split(".")], default="")
 
 
+def _some(answer: str) -> bool:
+    return bool(answer.strip())
+
+
 def _plugins(answer: str) -> frozenset[str]:
     return frozenset(line.removesuffix(".so") for line in answer.split())
 
@@ -460,9 +514,28 @@ done"""
     _plugins,
 )
 """Names of installed plugins, as ``auth_slurm``."""
+PMIX: Final = Question(
+    "pmix",
+    sh(
+        """\
+{version}
+if [ -n "$v" ]; then
+  for f in /usr/lib/*/slurm*/mpi_pmix.so /usr/lib64/slurm/mpi_pmix.so /usr/lib/slurm/mpi_pmix.so; do
+    [ ! -f "$f" ] || for l in /usr/lib/*/libpmix.so.2 /usr/lib/*/pmix*/lib/libpmix.so.2 \\
+      /usr/lib64/libpmix.so.2 /usr/lib/libpmix.so.2; do [ ! -e "$l" ] || echo "$l"; done
+  done
+elif command -v apt-cache >/dev/null; then
+  LC_ALL=C apt-cache depends slurm-wlm-basic-plugins 2>/dev/null | grep 'Depends: libpmix'
+fi""",
+        version=_VERSION,
+    ),
+    _some,
+)
+"""Whether Slurm starts ranks by PMIx: plugin and library are there, or the packages bring them."""
 INSTALLED: Final = (
     VERSION,
     CANDIDATE,
     PLUGINS,
+    PMIX,
 )
 """What is installed and what could be; for facts."""

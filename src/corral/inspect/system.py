@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal
 
-from corral.hosts.quote import sh
+from corral.hosts.quote import call, sh
 from corral.inspect.question import Question
 
 
@@ -148,3 +148,38 @@ CLOUD_INIT: Final = Question(
 )
 """cloud-init is there, which may write host name and /etc/hosts at each boot."""
 QUESTIONS: Final = (OS, KERNEL, SYSTEMD, CGROUP, SWAP_LIMIT, SECURE_BOOT, CLOUD_INIT, FIREWALL)
+
+
+UPDATE_MARK: Final = "/var/lib/corral/update"
+"""On a node whose system is being updated, from before its packages until its proof."""
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpdate:
+    """What a node's package source has for it.
+
+    Attributes:
+        packages: names of packages that are not held and have a newer version.
+        reboot: its packages ask for a reboot.
+        begun: an update of it has not ended yet.
+        rebooted: it was rebooted since that began.
+    """
+
+    packages: tuple[str, ...]
+    reboot: bool
+    begun: bool
+    rebooted: bool
+
+
+def pending_update(answer: str) -> PendingUpdate:
+    """What ``update_probe`` printed."""
+    lines = answer.split("\n")
+    packages = (line.partition(" ")[2] for line in lines if line.startswith("package "))
+    return PendingUpdate(
+        tuple(packages), "reboot" in lines, begun="begun" in lines, rebooted="rebooted" in lines
+    )
+
+
+UPDATES: Final = Question(
+    "updates", call("node-update.sh", "update_probe", UPDATE_MARK), pending_update
+)

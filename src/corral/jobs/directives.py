@@ -38,8 +38,10 @@ def carried(text: str) -> str:
     """
     name = text.removeprefix("--").partition("=")[0]
     names = [option.name for option in sbatch_options().values() if option.carried]
+    if name == "gres" and requests.SHARED_GPU.fullmatch(text.partition("=")[2]):
+        return text
     if not text.startswith("--") or name not in names:
-        raise ValueError(f"{text[:60]!r}: one of --{', --'.join(sorted(names))}")
+        raise ValueError(f"{text[:60]!r}: one of --gres=shard:N, --{', --'.join(sorted(names))}")
     if not VALUE.fullmatch(text):
         raise ValueError(f"--{name}: no quotation mark, backslash or control character")
     return text
@@ -103,6 +105,9 @@ def asked_of(script: str, file: str, given: Mapping[str, Any]) -> Asked:
                 fields |= [named]
             elif sbatch_options()[directive.name].carried:
                 carried.append(_text(directive))
+            elif directive.name == "gres" and requests.SHARED_GPU.fullmatch(directive.value):
+                carried.append(_text(directive))
+                fields |= _gpus(0, "", {**fields, **given})
             elif _instead(directive.name) is None:
                 fields |= _field(directive, {**fields, **given})
         except _CarryError as fault:
@@ -246,7 +251,7 @@ def _gres(value: str, known: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     gpus = asked(value, named=True)
     if gpus is None:
-        raise _CarryError("a job gets GPUs of one type here, and no other resources")
+        raise _CarryError("a job gets GPUs of one type here, or shards, and no other resources")
     return _gpus(*gpus, known)
 
 

@@ -98,7 +98,8 @@ def partition_name(job: JobSpec, spec: ClusterSpec) -> str:
 
 def gpus_left_out(job: JobSpec, spec: ClusterSpec, *, unasked: bool = False) -> JobSpec:
     """The job; with no number of GPUs a sweep, or any if ``unasked``, gets one where it can."""
-    if not (job.sweep or unasked) or "gpus_per_node" in job.model_fields_set:
+    given = "gpus_per_node" in job.model_fields_set or job.shares_gpu
+    if given or not (job.sweep or unasked):
         return job
     partition = partition_of(job, spec)
     groups = [g for g in spec.groups if partition is not None and g.name in partition.groups]
@@ -360,7 +361,7 @@ def _nodes_of(partition: Partition, spec: ClusterSpec) -> str:
 def _other_gpus(job: JobSpec, groups: Sequence[NodeGroup], partition: Partition) -> str:
     best = max((_gpus(group, job.gpu_type) for group in groups), default=0)
     if not best:
-        kinds = sorted({group.gpu.type for group in groups if group.gpu})
+        kinds = sorted({gpu.type for group in groups for gpu in group.gpu_kinds})
         if kinds:
             return _one_of("GPU type", job.gpu_type or "", kinds)
         return f"leave out --gpus-per-node: partition {partition.name} has no GPUs"
@@ -372,9 +373,7 @@ def _other_gpus(job: JobSpec, groups: Sequence[NodeGroup], partition: Partition)
 
 
 def _gpus(group: NodeGroup, kind: str | None) -> int:
-    if group.gpu is None or (kind is not None and group.gpu.type != kind):
-        return 0
-    return group.gpu.count
+    return sum(gpu.count for gpu in group.gpu_kinds if kind is None or gpu.type == kind)
 
 
 def _one_of(what: str, asked: str, names: Sequence[str]) -> str:

@@ -230,6 +230,8 @@ class JobSpec(Model):
             again = requests.option_in(self.sbatch, f"--{option}")
             if again is not None and getattr(self, field):
                 raise ValueError(f"{field} is given, and {again} in sbatch too: leave out one")
+        if self.shares_gpu and self.gpus_per_node:
+            raise ValueError("a job has GPUs or a part of one: gpus_per_node 0 with --gres=shard")
         return self
 
     @model_validator(mode="after")
@@ -282,6 +284,11 @@ class JobSpec(Model):
     @property
     def ranks_on_node(self) -> int:
         return self.ranks_per_node or max(1, self.gpus_per_node)
+
+    @property
+    def shares_gpu(self) -> bool:
+        """True when it asks for a part of a GPU that other jobs have parts of."""
+        return requests.option_in(self.sbatch, "--gres") is not None
 
     @property
     def torchrun(self) -> bool:

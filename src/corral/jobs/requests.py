@@ -7,6 +7,7 @@ file of node names, goes to sbatch as it stands. Checked against sbatch(1) of Sl
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Annotated, Any, Final
@@ -71,6 +72,9 @@ FIELDS: Final = MappingProxyType(
     }
 )
 """The field of ``JobSpec`` by sbatch's option."""
+
+SHARED_GPU: Final = re.compile(r"shard:(?:[A-Za-z0-9_.-]+:)?[1-9][0-9]{0,6}")
+"""A value of ``--gres`` that goes to sbatch as it stands: a part of a GPU that others share."""
 
 
 def option_in(sbatch: tuple[str, ...], option: str) -> str | None:

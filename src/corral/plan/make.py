@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.state.base import (
@@ -48,7 +49,9 @@ def make_plan(
     observed: Observed,
     machines: Sequence[MachineChange] = (),
     absent: Sequence[str] = (),
+    unreachable: Mapping[str, str] = MappingProxyType({}),
     leaving: Sequence[MachineChange] = (),
+    owed: Collection[str] = (),
 ) -> Plan:
     """Compare and order.
 
@@ -60,18 +63,21 @@ def make_plan(
         machines: what the provider does first.
         absent: nodes that cannot be reached before that; what they will get is only named
             (``Plan.deferred``), as far as ``stages`` knows it.
+        unreachable: nodes that are left as they are, and why.
         leaving: machines that go after all stages.
+        owed: stages that are there for their gates, also without a change.
     """
-    differ = _Differ(stages, observed)
+    differ = _Differ(stages, observed, frozenset(unreachable))
     made = [differ.stage(stage) for stage in stages]
     return Plan(
         cluster=cluster,
         spec_digest=spec_digest,
         observed=digest_of(observed),
         machines=tuple(machines),
-        stages=() if machines else tuple(s for s in made if s.changes),
+        stages=() if machines else tuple(s for s in made if s.changes or s.name in owed),
         deferred=_deferred(stages, absent),
         leaving=tuple(leaving),
+        unreachable=dict(unreachable),
     )
 
 
@@ -98,10 +104,12 @@ def _secrets(stages: Sequence[DesiredStage], observed: Observed) -> dict[str, st
     return digests
 
 
-def _gates(stage: DesiredStage, changes: Sequence[NodeChange]) -> tuple[Gate, ...]:
-    """All gates; of a rolling stage those of the nodes that have a turn."""
+def _gates(
+    stage: DesiredStage, changes: Sequence[NodeChange], unreachable: frozenset[str]
+) -> tuple[Gate, ...]:
+    """All gates that can be asked; of a rolling stage those of the nodes that have a turn."""
     if stage.roll is None:
-        return stage.gates
+        return tuple(g for g in stage.gates if g.node not in unreachable)
     touched = {node for entry in changes for node in entry.nodes}
     return tuple(g for g in stage.gates if g.node in touched)
 
@@ -109,8 +117,11 @@ def _gates(stage: DesiredStage, changes: Sequence[NodeChange]) -> tuple[Gate, ..
 class _Differ:
     """Diffs each resource once for all nodes that answered alike."""
 
-    def __init__(self, stages: Sequence[DesiredStage], observed: Observed) -> None:
+    def __init__(
+        self, stages: Sequence[DesiredStage], observed: Observed, unreachable: frozenset[str]
+    ) -> None:
         self._observed = observed
+        self._unreachable = unreachable
         self._changed: dict[str, dict[str, Change]] = {}
         self._known: dict[tuple[object, ...], Change | None] = {}
         self._secrets = _secrets(stages, observed)
@@ -126,7 +137,9 @@ class _Differ:
         # Ordered by place in the desired state: so each node gets its changes in its own order.
         ordered = sorted(change_of, key=lambda k: k[:2])
         changes = tuple(NodeChange(tuple(nodes_of[k]), change_of[k]) for k in ordered)
-        return Stage(stage.name, stage.title, changes, _gates(stage, changes), stage.roll)
+        return Stage(
+            stage.name, stage.title, changes, _gates(stage, changes, self._unreachable), stage.roll
+        )
 
     def _node(self, node: str, resources: Sequence[Resource]) -> list[tuple[int, Change]]:
         answers = self._observed.get(node)

@@ -7,7 +7,7 @@ of what was observed; apply refuses it when that has moved. It never holds a sec
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from corral.errors import Code, CorralError
@@ -75,6 +75,8 @@ class Plan:
         deferred: (nodes, resource ids) of machines that do not exist yet.
         leaving: machines that the file names no longer: removed or released after the stages;
             or ``OWED``, when one does not answer: nothing can be done about it now.
+        unreachable: nodes that do not answer, and why: they are left as they are
+            (``--keep-going``).
     """
 
     cluster: str
@@ -84,10 +86,11 @@ class Plan:
     stages: tuple[Stage, ...] = ()
     deferred: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = ()
     leaving: tuple[MachineChange, ...] = ()
+    unreachable: Mapping[str, str] = field(default_factory=dict[str, str])
 
     @property
     def empty(self) -> bool:
-        """True when there is nothing to do."""
+        """True when there is nothing to do on the nodes that answer."""
         return not self.machines and not self.stages and all(m.action == OWED for m in self.leaving)
 
     @property
@@ -126,6 +129,7 @@ class Plan:
                 stages=tuple(_stage(s) for s in data["stages"]),
                 deferred=tuple((tuple(n), tuple(r)) for n, r in data["deferred"]),
                 leaving=tuple(MachineChange(**m) for m in data["leaving"]),
+                unreachable=dict(data.get("unreachable", {})),
             )
         except (KeyError, TypeError, ValueError) as error:
             raise CorralError(

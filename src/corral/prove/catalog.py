@@ -29,7 +29,7 @@ SEVERAL: Final = 2
 
 
 def _gpus(ctx: ProveContext) -> str:
-    declared = any(node.group.gpu for node in ctx.nodes if node.name in ctx.compute)
+    declared = any(node.group.gpu_kinds for node in ctx.nodes if node.name in ctx.compute)
     return "" if declared else "no node declares a GPU"
 
 

@@ -35,6 +35,7 @@ class ProveContext:
         token: makes the names of this proof's jobs and files its own.
         slack: seconds that limits are longer by, from what the nodes took to answer (``survey``).
         unread: why nodes could not be read, by node (``survey``).
+        without: nodes that are not checked.
         rank_setup: shell that sets the environment of a rank on its fabric, as jobs get it, of a
             partition and a number of nodes; MASTER_ADDR is set before.
     """
@@ -48,6 +49,7 @@ class ProveContext:
     person: str = ""
     slack: float = 0.0
     unread: dict[str, str] = field(default_factory=dict[str, str])
+    without: frozenset[str] = frozenset()
     rank_setup: Callable[[str, int], Script] = field(default=lambda _, __: NOTHING, repr=False)
     _shared: dict[str, asyncio.Task[Any]] = field(
         default_factory=dict[str, "asyncio.Task[Any]"], repr=False
@@ -59,7 +61,7 @@ class ProveContext:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        return nodes_of(self.spec)
+        return tuple(node for node in nodes_of(self.spec) if node.name not in self.without)
 
     @property
     def compute(self) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from corral.errors import Code, CorralError
 from corral.prove.figures import Chart, chart_from
+from corral.spec.slurm.hostlist import fold
 
 Figure = str | int | float
 
@@ -89,12 +90,14 @@ class Proof:
         at: when.
         results: one for each check that was asked for.
         only: the checks or groups that were asked for, () for all.
+        without: nodes that were not checked.
     """
 
     cluster: str
     at: float
     results: tuple[CheckResult, ...]
     only: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
 
     @property
     def good(self) -> bool:
@@ -106,7 +109,8 @@ class Proof:
     def uncovered(self) -> tuple[str, ...]:
         """Why it is not a complete proof, each reason once; () when it is one."""
         asked = (f"only {', '.join(self.only)} was asked for",) if self.only else ()
-        return (*asked, *dict.fromkeys(r.uncovered for r in self.results if r.uncovered))
+        without = (f"{fold(self.without)} left out",) if self.without else ()
+        return (*asked, *without, *dict.fromkeys(r.uncovered for r in self.results if r.uncovered))
 
     @property
     def proven(self) -> bool:
@@ -136,6 +140,7 @@ class Proof:
             "good": self.good,
             "proven": self.proven,
             "only": list(self.only),
+            "without": list(self.without),
             "uncovered": list(self.uncovered),
             "results": [_result_dict(result) for result in self.results],
         }
@@ -150,7 +155,8 @@ class Proof:
         try:
             results = tuple(_result_from(item) for item in data["results"])
             only = tuple(str(word) for word in data.get("only", ()))
-            return cls(str(data["cluster"]), float(data["at"]), results, only)
+            without = tuple(str(node) for node in data.get("without", ()))
+            return cls(str(data["cluster"]), float(data["at"]), results, only, without)
         except (KeyError, TypeError, ValueError) as error:
             raise CorralError(
                 Code.PARSE_FAILED,

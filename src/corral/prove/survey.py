@@ -15,7 +15,7 @@ from corral.prove.context import ProveContext
 from corral.roles.services import mlflow
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import partitions_of
+from corral.spec.nodes import controller_of, controllers_of, partitions_of
 from corral.spec.sections.directory import Directory
 from corral.spec.slurm.node_features import ISLANDS_JOINED, NO_CGROUPS, island_of
 
@@ -159,8 +159,9 @@ async def _probe_machine(
 def units_of(ctx: ProveContext, node: str) -> tuple[str, ...]:
     """The systemd units that must be active on a node."""
     units = ["slurmd"] if node in ctx.compute else []
-    if node == ctx.controller:
+    if node in controllers_of(ctx.spec):
         units.append("slurmctld")
+    if node == controller_of(ctx.spec):
         if ctx.spec.slurm.accounting:
             units += ["mariadb", "slurmdbd"]
         if ctx.spec.slurm.rest:

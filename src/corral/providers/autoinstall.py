@@ -101,6 +101,24 @@ def reservations(spec: ClusterSpec, install: Install) -> tuple[str, ...]:
     return tuple(f"{n.name} {n.address}" for n in nodes_of(spec) if n.address)
 
 
+def boot_parameters(spec: ClusterSpec, install: Install) -> dict[str, str]:
+    """What the kernel of Debian's installer has to be given where no DHCP server answers, by node.
+
+    The installer configures the network before it can fetch a file over it.
+    """
+    wired = _interface(spec, install)
+    return {
+        node.name: " ".join(
+            f'{name}="{value}"' if " " in value else f"{name}={value}"
+            for name, _, value in (
+                ("netcfg/choose_interface", "select", wired or "auto"),
+                *_netcfg(_static(node, install)),
+            )
+        )
+        for node in (nodes_of(spec) if install.gateway else ())
+    }
+
+
 def _check(install: Install) -> None:
     wrong: list[tuple[str, str]] = []
     if not install.keys or not all(re.fullmatch(SSH_KEY.pattern, key) for key in install.keys):
@@ -234,6 +252,7 @@ def _preseed(node: Node, install: Install, wired: str, static: _Static | None) -
     """See appendix B of Debian's installation guide for each question."""
     user = node.group.ssh.user
     rows = [
+        ("preseed/early_command", "string", _AGAIN),
         ("debian-installer/locale", "string", install.locale),
         ("keyboard-configuration/xkb-keymap", "select", install.keyboard),
         ("netcfg/choose_interface", "select", wired or "auto"),
@@ -267,6 +286,11 @@ def _preseed(node: Node, install: Install, wired: str, static: _Static | None) -
     lines = [f"d-i {name} {kind} {value}".rstrip() for name, kind, value in rows]
     lines.insert(-2, "tasksel tasksel/first multiselect standard, ssh-server")
     return "\n".join(["#_preseed_V1", *lines]) + "\n"
+
+
+_AGAIN: Final = "[ ! -e /etc/network/interfaces ] || { kill-all-dhcp; netcfg; }"
+"""The network again, now with name and address of this file: before it is fetched all machines are
+called debian, with an address by DHCP. Without a network yet, a later step configures it."""
 
 
 def _netcfg(static: _Static) -> Sequence[tuple[str, str, str]]:

@@ -114,8 +114,29 @@ class LoginHost:
         return []
 
 
+def require_ssh(spec: ClientSpec) -> None:
+    """Check that a profile reaches its cluster by ssh.
+
+    Raises:
+        CorralError: FORBIDDEN, it does by slurmrestd alone.
+    """
+    if spec.profile.rest:
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"this needs ssh, and profile {spec.profile.name} reaches its cluster by slurmrestd, "
+            "which runs, lists and cancels jobs and shows nodes",
+            hint="corral run, jobs, cancel and status work with it; for the rest log in by ssh: "
+            "corral login USER@HOST",
+        )
+
+
 def entry_target(spec: ClientSpec) -> SshTarget:
-    """How the profile's own node is reached; the user's ssh config and agent count."""
+    """How the profile's own node is reached; the user's ssh config and agent count.
+
+    Raises:
+        CorralError: FORBIDDEN, it is reached by slurmrestd alone.
+    """
+    require_ssh(spec)
     profile = spec.profile
     return user_target(
         profile.host,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from corral.providers.base import Provider
-from corral.providers.login_host import LoginHost
+from corral.providers.login_host import LoginHost, require_ssh
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import PROVIDERS, part_of
@@ -20,8 +20,13 @@ def provider_class(name: str) -> Callable[[ClusterSpec], Provider]:
 
 
 def providers_of(spec: ClusterSpec) -> tuple[Provider, ...]:
-    """The providers that a cluster file names, each once, in its order; of a profile its login."""
+    """The providers that a cluster file names, each once, in its order; of a profile its login.
+
+    Raises:
+        CorralError: FORBIDDEN, a profile that reaches its cluster by slurmrestd alone.
+    """
     if isinstance(spec, ClientSpec):
+        require_ssh(spec)
         return (LoginHost(spec),)
     kinds = dict.fromkeys(provider_class(group.provider) for group in spec.groups)
     return tuple(kind(spec) for kind in kinds)

@@ -194,6 +194,21 @@ def render(report: Report) -> str:
     )
 
 
+def render_tables(subject: str, verdict: str, notes: Sequence[Note], *, made: str) -> str:
+    """A page of tables: one file that loads and runs nothing.
+
+    Args:
+        subject: what it is about.
+        verdict: one line about it.
+        notes: the tables, in order.
+        made: what made it, for the foot of the page.
+    """
+    page = _templates().get_template("tables.html")
+    named = {"subject": subject, "verdict": verdict, "notes": notes, "made": made}
+    styles = [_file("report/templates/report.css")]
+    return page.render(named, policy=policy(), styles=styles).lstrip()
+
+
 def policy() -> str:
     """The content security policy of every report: its own scripts, by their digests."""
     digests = (

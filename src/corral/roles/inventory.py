@@ -18,12 +18,14 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import (
     Node,
     controller_of,
+    controllers_of,
     nodes_of,
     partitions_of,
     users_of,
 )
 from corral.spec.sections.people import User
 from corral.spec.slurm.releases import Feature
+from corral.state.own_secret import OwnSecret
 from corral.state.secrets import Watched
 from corral.state.system.directory import DirectoryFiles
 
@@ -42,6 +44,8 @@ class Site:
         watched: clouds that the controller's guard asks.
         udp: whether UDP goes out, ``yes`` or ``no``, of nodes that are about to join the mesh.
         directory: what this machine has for the directory of people, None without one.
+        notify: secrets of messages about jobs, in files of this machine.
+        unreachable: nodes that do not answer now: nothing waits for them.
     """
 
     spec: ClusterSpec
@@ -53,6 +57,8 @@ class Site:
     watched: tuple[Watched, ...] = ()
     udp: Mapping[str, str] = field(default_factory=dict[str, str])
     directory: DirectoryFiles | None = None
+    notify: tuple[OwnSecret, ...] = ()
+    unreachable: frozenset[str] = frozenset()
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:
@@ -62,6 +68,11 @@ class Site:
     def controller(self) -> str:
         """The node that runs slurmctld."""
         return controller_of(self.spec)
+
+    @cached_property
+    def controllers(self) -> tuple[str, ...]:
+        """The nodes that run slurmctld: the controller, and its backup where there is one."""
+        return controllers_of(self.spec)
 
     @cached_property
     def compute(self) -> tuple[Node, ...]:

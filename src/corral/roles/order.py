@@ -20,9 +20,19 @@ from corral.roles.machine import (
     upkeep,
 )
 from corral.roles.role import Role, Share
-from corral.roles.services import backup, corral_wheels, metrics, mlflow, page, proof, rental_guard
+from corral.roles.services import (
+    backup,
+    corral_wheels,
+    metrics,
+    mlflow,
+    notify,
+    page,
+    proof,
+    rental_guard,
+)
 from corral.roles.slurm import (
     auth_key,
+    backup_controller,
     client_file,
     compute,
     controller,
@@ -36,6 +46,7 @@ from corral.roles.slurm import (
     pods,
     prolog,
     reservations,
+    x11,
 )
 from corral.roles.slurm_conf import cluster_conf
 from corral.slurm.conf.cluster import slurm_files
@@ -76,8 +87,11 @@ ORDER: Final = (
             lost_jobs.ROLE,
             proof.ROLE,
             packages.ROLE,
+            x11.ROLE,
+            notify.ROLE,
             upkeep.ROLE,
             auth_key.ROLE,
+            backup_controller.ROLE,
         ),
         "names, users, packages and folders",
         one_apt_run=True,
@@ -90,12 +104,14 @@ ORDER: Final = (
     Stage("people", (people.ROLE,)),
     Stage("job-folders", (storage.ROLE,)),
     Stage("directory", (directory.ROLE,), "people of the directory"),
+    Stage("stop-backup", (backup_controller.ROLE,), "the backup controller stands aside"),
     Stage("upgrade-controller", (packages.ROLE,)),
     Stage("drivers", (nvidia.ROLE,)),
     Stage("reboots", (nvidia.ROLE,)),
     Stage("containers", (containers.ROLE,)),
     Stage("accounting", (controller.ROLE,)),
     Stage("controller", (controller.ROLE,)),
+    Stage("backup-controller", (backup_controller.ROLE,)),
     Stage("gpus", (nvidia.ROLE,)),
     Stage("upgrade", (compute.ROLE,), batches=True),
     Stage("compute", (compute.ROLE, controller.SLURMRESTD)),
@@ -134,6 +150,8 @@ IN_SLURM_FILES: Final = (
     elastic_nodes.ROLE,
     metrics.ROLE,
     proof.ROLE,
+    notify.ROLE,
+    x11.ROLE,
 )
 """The roles that add to Slurm's files; what they add is written in this order."""
 _IN_STAGES: Final = tuple(role for row in ORDER for role in row.roles)

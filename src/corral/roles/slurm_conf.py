@@ -10,6 +10,7 @@ from corral.roles.inventory import Site
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.fields import settings_of_fields
 from corral.slurm.conf.model import ClusterConf, Contribution, NodeConf
+from corral.spec.nodes import state_of
 
 
 def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
@@ -31,10 +32,14 @@ def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
             node=site.controller,
             hint="boot the machine with systemd and cgroup v2",
         )
+    backup = spec.slurm.backup_controller
     return ClusterConf(
         name=spec.name,
         controller=site.controller,
         controller_address=site.addresses[site.controller],
+        backup=backup.node if backup else "",
+        backup_address=site.addresses[backup.node] if backup else "",
+        state=state_of(spec),
         version=site.version,
         auth=site.auth,
         accounting_host=site.controller if spec.slurm.accounting else "",
@@ -46,6 +51,9 @@ def cluster_conf(site: Site, given: Sequence[Contribution]) -> ClusterConf:
         swap_limit=all(
             f.swap_limit for f in (site.facts[n.name] for n in site.compute) if f.systemd
         ),
+        # Of packages that are not the distribution's it is unknown before they are installed, and a
+        # value that changed then would be a plan after every first `up`.
+        pmix=site.debs is None and all(site.facts[n.name].pmix for n in site.nodes),
         settings=(
             *(setting for role in given for setting in role.settings),
             *settings_of_fields(spec),

@@ -308,6 +308,53 @@ class Partition:
 
 
 @dataclass(frozen=True, slots=True)
+class JobRun:
+    """One run of a job in accounting, or its wait: a job that was requeued has several.
+
+    Attributes:
+        label: ``12``, ``12_3``, or ``12_[3-30]`` of tasks that have not begun.
+        account: whose it is.
+        state: Slurm's word.
+        eligible: since when it might start, in epoch seconds; None where it might not yet.
+        start, end: when it ran; None before, and the start of one that ended before it.
+        tres: what it was given, else what it asks for.
+        cpus: the same of CPUs.
+    """
+
+    label: str
+    account: str
+    state: str
+    eligible: int | None
+    start: int | None
+    end: int | None
+    tres: str
+    cpus: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which a node took no jobs, as slurmdbd keeps it.
+
+    Attributes:
+        node: its name.
+        start: when it began, in epoch seconds.
+        end: when it ended; None while it goes on.
+        state: Slurm's state, such as ``DRAIN*``.
+        by: who caused it, "" where Slurm did.
+        reason: why, "" for none.
+        tres: what the node has: ``cpu=2,gres/gpu=2``.
+    """
+
+    node: str
+    start: int
+    end: int | None
+    state: str
+    by: str = ""
+    reason: str = ""
+    tres: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Association:
     """An account of slurmdbd, or a user in one, with its share and limits.
 

@@ -27,7 +27,7 @@ from corral.durations import seconds
 from corral.errors import Code, CorralError
 from corral.slurm.array_tasks import label_of
 from corral.slurm.policy import Reservation
-from corral.slurm.records import Association, Job, Node, Partition
+from corral.slurm.records import Association, Job, JobRun, Node, Outage, Partition
 from corral.slurm.states.jobs import ExitCode, is_waiting, state_word
 from corral.slurm.states.nodes import NodeState
 from corral.slurm.states.reasons import by_limit
@@ -554,6 +554,77 @@ _ASSOCIATION: Final[Mapping[str, Column]] = MappingProxyType(
 )
 ASSOCIATION: Final = tuple(_ASSOCIATION)
 """All columns of an association."""
+
+
+_RUN: Final = "JobID,Account,State,Eligible,Start,End,NCPUS,AllocTRES,ReqTRES"
+
+
+def show_runs(start: str, end: str) -> tuple[str, ...]:
+    """The command whose answer ``readable_runs`` reads; no user's text is in it.
+
+    Args:
+        start: when the time begins in which they ran or were pending, as sacct(1) reads it.
+        end: when it ends.
+    """
+    every = ("sacct", "--noheader", "--parsable2", "--allusers", "--duplicates", "--allocations")
+    return (*every, f"--starttime={start}", f"--endtime={end}", f"--format={_RUN}")
+
+
+def readable_runs(text: str) -> tuple[JobRun, ...]:
+    """Runs of jobs; what is not a complete line is left out."""
+    return tuple(run for run in map(_run, text.split("\n")) if run is not None)
+
+
+def _run(line: str) -> JobRun | None:
+    fields = line.split("|")
+    if len(fields) != _RUN.count(",") + 1:
+        return None
+    label, account, state, *times, cpus, given, asked = fields
+    eligible, start, end = (int(t) if t.isdecimal() and int(t) else None for t in times)
+    if not cpus.isdecimal():
+        return None
+    # A job that ends before its start has the time of its end as start, and was given nothing.
+    began = start if given else None
+    tres = given or asked
+    return JobRun(label, account, state_word(state), eligible, began, end, tres, int(cpus))
+
+
+def show_events(event: str, start: str, end: str = "now") -> tuple[str, ...]:
+    """The command whose answer ``readable_outages`` or ``readable_sizes`` reads.
+
+    With ``SLURM_TIME_FORMAT=%s``.
+
+    Args:
+        event: ``node`` for outages, ``cluster`` for sizes of the cluster.
+        start: when the time begins that they fall into, as sacctmgr(1) reads it: ``now-30days``.
+        end: when it ends.
+    """
+    show = ("sacctmgr", "--noheader", "--parsable2", "show", "event", f"event={event}")
+    columns = "NodeName,TimeStart,TimeEnd,State,User,TRES,Reason"
+    return (*show, f"start={start}", f"end={end}", f"format={columns}")
+
+
+def _events(text: str) -> Iterator[Outage]:
+    for line in text.split("\n"):
+        # The reason is last: it may hold anything but a line end.
+        node, _, rest = line.partition("|")
+        times = re.fullmatch(r"(\d+)\|(\d+|Unknown)\|([^|]*)\|([^|]*)\|([^|]*)\|(.*)", rest)
+        if times:
+            start, end, state, user, tres, reason = times.groups()
+            ended = int(end) if end.isdecimal() and int(end) else None
+            by = user.partition("(")[0]
+            yield Outage(node, int(start), ended, state, by, reason.strip(), tres)
+
+
+def readable_outages(text: str) -> tuple[Outage, ...]:
+    """Outages of nodes in order of their start; what is not a complete line is left out."""
+    outages = (event for event in _events(text) if event.node)
+    return tuple(sorted(outages, key=lambda outage: (outage.start, outage.node)))
+
+
+def readable_sizes(text: str) -> tuple[Outage, ...]:
+    """What the cluster had from when to when: events without a node, but those of slurmctld."""
+    return tuple(e for e in _events(text) if not e.node and e.reason.startswith("Cluster Regis"))
 
 
 def show_associations(*where: str, columns: Sequence[str] = ASSOCIATION) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 SUFFIXES: Final = "KMGTP"
@@ -156,6 +157,7 @@ class Request:
         return Gpus(gpus.count, gpus.exact and not self.exclusive)
 
 
+@lru_cache(maxsize=8192)  # 10,000 nodes have few of these texts, and each change counts all
 def listed(text: str) -> int | None:
     """GPUs in a list of TRES or GRES; None where it names none (``gres/gpu=0`` is a zero).
 

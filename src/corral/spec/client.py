@@ -8,13 +8,15 @@ the host keys. A profile is a client file with a user.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeGuard, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from corral.errors import Code, CorralError
+from corral.extras import own_version
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.people import User
 
@@ -23,12 +25,13 @@ FORMAT: Final = 1
 PUBLISHED: Final = "/etc/corral/client.json"
 """The client file of a node where people log in."""
 
+_VERSION: Final = re.compile(r"\d+(\.\d+)*")
 _PUBLIC: Final[Mapping[str, Any]] = {
     "corral": True,
     "name": True,
     "slurm": {"accounting"},
     "groups": {
-        "__all__": {"name", "provider", "nodes", "machine", "gpu", "features", "nccl"},
+        "__all__": {"name", "provider", "nodes", "machine", "gpu", "gpus", "features", "nccl"},
     },
     "controller": True,
     "partitions": True,
@@ -72,11 +75,13 @@ class Profile(ClientFile):
         name: of the profile.
         uid: of the user on the cluster.
         identity: absolute path of the private key; "" leaves the choice to ssh.
+        rest: address of the slurmrestd that is asked in place of ssh; "" for a login by ssh.
     """
 
     name: str
     uid: int
     identity: str = ""
+    rest: str = ""
 
 
 class ClientSpec(ClusterSpec):
@@ -89,6 +94,11 @@ class ClientSpec(ClusterSpec):
 
     profile: Profile
     known_hosts: str
+
+
+def by_rest(spec: ClusterSpec) -> TypeGuard[ClientSpec]:
+    """True for a profile that reaches its cluster by slurmrestd alone (``corral login --rest``)."""
+    return isinstance(spec, ClientSpec) and bool(spec.profile.rest)
 
 
 AnyFile = TypeVar("AnyFile", bound=ClientFile)
@@ -132,12 +142,34 @@ def read_client(text: str, kind: type[AnyFile], place: str, again: str) -> AnyFi
             )
         return kind.model_validate(fields)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        older = _older(text)
         raise CorralError(
             Code.PARSE_FAILED,
-            f"{place} is not one that this Corral can read",
+            f"{place} is of an older Corral{older}, and this one no longer reads it"
+            if older
+            else f"{place} is not one that this Corral can read",
             tail=str(error),
             hint=again,
         ) from error
+
+
+def _older(text: str) -> str:
+    """A space and the version of the earlier Corral that wrote a client file; "" for none."""
+    try:
+        written = str(json.loads(text)["corral"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return ""
+    return f" {written}" if is_older(written) else ""
+
+
+def is_older(written: str) -> bool:
+    """Whether this version of Corral comes before the one that runs."""
+    return bool(_VERSION.match(written)) and _numbers(written) < _numbers(own_version())
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    numbers = _VERSION.match(text)
+    return tuple(map(int, numbers[0].split("."))) if numbers else ()
 
 
 def client_spec(profile: Profile, known_hosts: Path) -> ClientSpec:
@@ -156,13 +188,29 @@ def client_spec(profile: Profile, known_hosts: Path) -> ClientSpec:
     try:
         return ClientSpec.model_validate({**profile.cluster, **own})
     except ValidationError as error:
+        again = _again(profile)
+        older = is_older(profile.corral)
         raise CorralError(
             Code.PARSE_FAILED,
-            f"profile {profile.name} has a cluster that this Corral does not know",
+            f"profile {profile.name} is of an older Corral {profile.corral}, and this one no "
+            "longer reads its cluster"
+            if older
+            else f"profile {profile.name} has a cluster that this Corral does not know",
             tail=str(error),
-            hint="update Corral on this machine, then log in again: "
-            f"corral login {profile.user}@{profile.host} --name {profile.name}",
+            hint=f"log in again: {again}"
+            if older
+            else f"update Corral on this machine, then log in again: {again}",
         ) from error
+
+
+def _again(profile: Profile) -> str:
+    """The command that replaces a profile."""
+    if profile.rest:
+        return (
+            f"corral login {profile.user}@ --rest {profile.rest} --name {profile.name} "
+            "--token-file FILE"
+        )
+    return f"corral login {profile.user}@{profile.host} --name {profile.name}"
 
 
 def require_root(spec: ClusterSpec) -> None:

@@ -177,8 +177,8 @@ def _wrong(
 
 
 def _number_hint(field: schema.Field, value: object) -> str:
-    if field.path == "groups.gpu.count" and value == 0:
-        return "leave gpu out for nodes without GPUs"
+    if field.path in ("groups.gpu.count", "groups.gpus.count") and value == 0:
+        return f"leave {field.path.split('.')[1]} out for nodes without GPUs"
     bounds = " and ".join(f"{key} {limit:g}" for key, limit in field.limits.items())
     return f"{field.name} has {bounds}. {field.meaning}"
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from corral.errors import Code, CorralError
 from corral.spec import explain, rules, schema, tree
 from corral.spec.findings import Finding, Level, dotted, has_errors, one_line
+from corral.spec.format import deprecations
 from corral.spec.models import ClusterSpec
 from corral.spec.values import Model
 
@@ -22,25 +23,33 @@ SHOWN_ERRORS: Final = 20
 ERRORS_AT_MOST: Final = 1000
 
 READ_RULES: Final = {
-    "file-missing": "There is no such file.",
-    "file-unreadable": "The file is not a regular file or may not be read.",
-    "file-too-large": "The file is larger than 1 MiB.",
-    "file-not-utf8": "The file is not UTF-8 text.",
-    "file-empty": "The file holds nothing but comments.",
-    "yaml-syntax": "The text is not YAML.",
-    "yaml-tab": "A tab where YAML wants spaces.",
-    "yaml-duplicate-key": "A key occurs twice in one mapping; most YAML readers drop one silently.",
-    "yaml-tag": "A YAML tag such as !!python/object; nothing is ever made from one.",
-    "yaml-key": "A key that is not a plain text, or a << that merges no mapping.",
-    "yaml-alias": "An alias for a value that was not named before.",
-    "yaml-too-large": "Nesting, or values behind aliases, beyond any real cluster.",
-    "yaml-many-documents": "More than one YAML document in one file.",
-    "not-a-mapping": "The file is a list or a single text.",
-    "unknown-field": "A key that no field has.",
-    "missing-field": "A field that must be there is not.",
-    "wrong-type": "A value of another type: a number where a text must be, a text where a list.",
-    "wrong-value": "A value that is out of range or not allowed.",
+    "file-missing": (Level.ERROR, "The file does not exist."),
+    "file-unreadable": (Level.ERROR, "The file is not a regular file or may not be read."),
+    "file-too-large": (Level.ERROR, "The file is larger than 1 MiB."),
+    "file-not-utf8": (Level.ERROR, "The file is not UTF-8 text."),
+    "file-empty": (Level.ERROR, "The file holds nothing but comments."),
+    "yaml-syntax": (Level.ERROR, "The text is not YAML."),
+    "yaml-tab": (Level.ERROR, "A tab where YAML wants spaces."),
+    "yaml-duplicate-key": (
+        Level.ERROR,
+        "A key occurs twice in one mapping; most YAML readers drop one silently.",
+    ),
+    "yaml-tag": (Level.ERROR, "A YAML tag such as !!python/object; nothing is ever made from one."),
+    "yaml-key": (Level.ERROR, "A key that is not a plain text, or a << that merges no mapping."),
+    "yaml-alias": (Level.ERROR, "An alias for a value that was not named before."),
+    "yaml-too-large": (Level.ERROR, "Nesting, or values behind aliases, beyond any real cluster."),
+    "yaml-many-documents": (Level.ERROR, "More than one YAML document in one file."),
+    "not-a-mapping": (Level.ERROR, "The file is a list or a single text."),
+    "unknown-field": (Level.ERROR, "A key that no field has."),
+    "missing-field": (Level.ERROR, "A field that must be there is not."),
+    "wrong-type": (
+        Level.ERROR,
+        "A value of another type: a number where a text must be, a text where a list.",
+    ),
+    "wrong-value": (Level.ERROR, "A value that is out of range or not allowed."),
+    "deprecated-field": (Level.WARNING, "A field that goes with the next version of the format."),
 }
+"""What is found while a file is read: how bad it is, and what it is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +155,8 @@ def load_text(text: str, file: str) -> Loaded:
     if top is None:
         return Loaded(None, broken)
     spec, more = _validated(top, file)
-    findings = tuple(sorted((*broken, *more), key=lambda f: (f.line, f.column)))
+    going = deprecations.findings(top, file)
+    findings = tuple(sorted((*broken, *more, *going), key=lambda f: (f.line, f.column)))
     return Loaded(None if has_errors(findings) else spec, findings)
 
 

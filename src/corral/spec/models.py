@@ -43,6 +43,7 @@ from corral.spec.values import (
     Interval,
     Jump,
     KeyPath,
+    MaintenanceRelease,
     Model,
     Name,
     NcclSetting,
@@ -69,7 +70,7 @@ _LOGINS: Final = {p.name: p.login for p in PROVIDERS.values() if p.login}
 
 
 class Gpu(Model):
-    """The GPUs of each node of a group."""
+    """The GPUs of each node of a group, of one type."""
 
     type: GpuType = about("restart", "Name of the GPU type as jobs ask for it, such as rtx5090.")
     count: int = about(
@@ -81,6 +82,14 @@ class Gpu(Model):
         "guards, on which nothing computes) or host (this machine's NVIDIA GPUs, divided among the "
         "nodes).",
         default="stand-in",
+    )
+    shards: int | None = about(
+        "restart",
+        "Parts of each GPU that jobs ask for by --gres=shard:N: several jobs share the GPU, and "
+        "nothing keeps them apart on it. Left out: a GPU is one job's.",
+        default=None,
+        ge=2,
+        le=1024,
     )
 
 
@@ -131,6 +140,12 @@ class NodeGroup(Model):
         default=None,
     )
     gpu: Gpu | None = about("restart", "GPUs of each node; left out: none.", default=None)
+    gpus: tuple[Gpu, ...] = about(
+        "restart",
+        "GPUs of several types in each node, in place of gpu. Those of a type are found by their "
+        "model; where that has another name, in the order of their device files.",
+        default=(),
+    )
     machine: MachineName | None = about(
         "recreate", f"Machine type (provider {either(_TYPED)}).", default=None
     )
@@ -178,11 +193,24 @@ class NodeGroup(Model):
         return MACHINES[self.machine].fabric if self.machine else ""
 
     @property
+    def gpu_kinds(self) -> tuple[Gpu, ...]:
+        """The GPUs of each node, by type; none without GPUs."""
+        return self.gpus or ((self.gpu,) if self.gpu else ())
+
+    @property
+    def gpu_count(self) -> int:
+        """GPUs of each node, of all types."""
+        return sum(gpu.count for gpu in self.gpu_kinds)
+
+    @property
+    def host_gpus(self) -> bool:
+        """Whether its nodes, which are containers, get GPUs of this machine."""
+        return any(gpu.source == "host" for gpu in self.gpu_kinds)
+
+    @property
     def computing_gpus(self) -> int:
         """GPUs of each node on which programs compute; stand-ins do not count."""
-        if self.gpu is None or (self.capabilities.containers and self.gpu.source != "host"):
-            return 0
-        return self.gpu.count
+        return 0 if self.capabilities.containers and not self.host_gpus else self.gpu_count
 
 
 class SlurmSource(Model):
@@ -194,13 +222,31 @@ class SlurmSource(Model):
         "SchedMD's packages (slurm-smd) or the distribution's, with libraries they need.",
         default=None,
     )
+    release: MaintenanceRelease | None = about(
+        "restart",
+        "A release whose source Corral knows by address and digest; with `tarball` from there.",
+        default=None,
+    )
     tarball: PackagePlace | None = about(
         "restart",
         "Slurm's source as a tar file or its https address: packages are built from it once, by "
         "SchedMD's own packaging, and kept.",
         default=None,
     )
-    sha256: Sha256 | None = about("none", "Digest of the tarball.", default=None)
+    sha256: Sha256 | None = about(
+        "none", "Digest of the tarball; that of `release` is known.", default=None
+    )
+
+
+class BackupController(Model):
+    """A second slurmctld, which takes over where the first one is lost."""
+
+    node: HostName = about("drain", "Node that runs it.")
+    state: AbsolutePath = about(
+        "drain",
+        "Folder of Slurm's state (StateSaveLocation) for both, below a folder of `storage` that "
+        "neither of the two serves. A change stops slurmctld and copies the state.",
+    )
 
 
 class Slurm(Model):
@@ -219,6 +265,19 @@ class Slurm(Model):
     )
     accounting: bool = about("restart", "slurmdbd with MariaDB on the controller.", default=True)
     rest: bool = about("restart", "slurmrestd with JWT on the controller.", default=True)
+    backup_controller: BackupController | None = about(
+        "drain", "A second slurmctld on another node; left out: none.", default=None
+    )
+    scrontab: bool = about(
+        "reload",
+        "Users have jobs of theirs come again at set times (scrontab), as cron does.",
+        default=False,
+    )
+    x11: bool = about(
+        "drain",
+        "Windows of a job's programs are shown where its user logged in with ssh -X (srun --x11).",
+        default=False,
+    )
     prolog: Prolog | None = about(
         "reload",
         "Scripts before and after each job; left out: none. Bringing or taking them has Slurm read "

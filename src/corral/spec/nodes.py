@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec, NodeGroup, Partition
@@ -14,6 +14,8 @@ from corral.spec.sections.people import User
 from corral.spec.slurm.hostlist import expand
 
 JOB_USER = User(name="corral", uid=2000)
+STATE_DIR: Final = "/var/spool/slurmctld"
+"""Where one slurmctld alone keeps its state; the key of tokens is there in any case."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,18 @@ def with_present(spec: ClusterSpec, names: Collection[str]) -> ClusterSpec:
 def controller_of(spec: ClusterSpec) -> str:
     """Name of the node that runs slurmctld."""
     return spec.controller or expand(spec.groups[0].nodes)[0]
+
+
+def controllers_of(spec: ClusterSpec) -> tuple[str, ...]:
+    """Names of the nodes that run slurmctld, the one first that usually is in charge."""
+    backup = spec.slurm.backup_controller
+    return (controller_of(spec), *([backup.node] if backup else ()))
+
+
+def state_of(spec: ClusterSpec) -> str:
+    """Folder of slurmctld's state, StateSaveLocation."""
+    backup = spec.slurm.backup_controller
+    return backup.state if backup else STATE_DIR
 
 
 def partitions_of(spec: ClusterSpec) -> tuple[Partition, ...]:

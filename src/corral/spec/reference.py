@@ -105,8 +105,8 @@ def _rules() -> Iterator[str]:
     yield ""
     yield from _row("rule", "level", "what it finds")
     yield _rule_line(3)
-    for name, meaning in READ_RULES.items():
-        yield from _row(f"`{name}`", "error", meaning)
+    for name, (level, meaning) in READ_RULES.items():
+        yield from _row(f"`{name}`", level.value, meaning)
     for rule in RULES:
         yield from _row(f"`{rule.id}`", rule.level.value, rule.meaning)
 

@@ -65,7 +65,7 @@ def _machine_notes(spec: ClusterSpec) -> Iterator[str]:
         f"{names}: containers on this machine instead of machines of provider {real[0].provider}; "
         "they share its CPUs, memory, kernel and clock"
     )
-    types = sorted({group.gpu.type for group in real if group.gpu})
+    types = sorted({gpu.type for group in real for gpu in group.gpu_kinds})
     if types:
         yield (
             f"GPUs ({', '.join(types)}) are device files: Slurm counts and guards them, nothing "
@@ -114,7 +114,7 @@ def _group(group: dict[str, Any]) -> dict[str, Any]:
         size = {"cpus": 1, "memory_gib": 1}  # what a container on any machine has
         elastic = {**group["elastic"], **size} if group["elastic"] else None
         return {**group, "addresses": None, "elastic": elastic}
-    kept = {name: group[name] for name in ("name", "nodes", "gpu", "features")}
+    kept = {name: group[name] for name in ("name", "nodes", "gpu", "gpus", "features")}
     return {**kept, "provider": CONTAINERS, "image": "auto"}
 
 

@@ -53,6 +53,9 @@ class YamlNode:
         pairs: a mapping's keys and values; None when it is not a mapping.
         size: values in it and below, aliases followed.
         height: nesting in it and below, aliases followed.
+        begin: its first character in the text, from 0.
+        end: the character behind it; of a list or mapping of lines: behind its last value.
+        flow: it is written in brackets or braces.
     """
 
     line: int
@@ -63,6 +66,9 @@ class YamlNode:
     pairs: dict[str, tuple[YamlNode, YamlNode]] | None = None
     size: int = 1
     height: int = 0
+    begin: int = 0
+    end: int = 0
+    flow: bool = False
 
     @property
     def empty(self) -> bool:
@@ -252,10 +258,10 @@ class _Builder:
         self._place(target, plain_key=False)
 
     def _on_SequenceStartEvent(self, event: Any) -> None:  # noqa: N802
-        self._open(event, YamlNode(0, 0, entries=[]))
+        self._open(event, YamlNode(0, 0, entries=[], flow=bool(event.flow_style)))
 
     def _on_MappingStartEvent(self, event: Any) -> None:  # noqa: N802
-        self._open(event, YamlNode(0, 0, pairs={}))
+        self._open(event, YamlNode(0, 0, pairs={}, flow=bool(event.flow_style)))
 
     def _on_SequenceEndEvent(self, event: Any) -> None:  # noqa: N802
         self._close(event)
@@ -266,6 +272,7 @@ class _Builder:
     def _node(self, event: Any, node: YamlNode | None = None) -> YamlNode:
         node = node or YamlNode(0, 0)
         node.line, node.column = event.start_mark.line + 1, event.start_mark.column + 1
+        node.begin, node.end = event.start_mark.index, event.end_mark.index
         self._values += 1
         if self._values > VALUES_AT_MOST:
             self._large(event)
@@ -285,6 +292,8 @@ class _Builder:
         for merged in done.merged:
             self._merge(done.node, merged)
         children = _children(done.node)
+        # Lines end where the next token begins, behind comments that are not theirs.
+        done.node.end = event.end_mark.index if done.node.flow else _last(done.node)
         done.node.size = 1 + sum(child.size for child in children)
         done.node.height = 1 + max((child.height for child in children), default=0)
         if done.node.size > VALUES_AT_MOST:
@@ -357,6 +366,11 @@ def _children(node: YamlNode) -> list[YamlNode]:
     if node.entries is not None:
         return node.entries
     return [value for _, value in (node.pairs or {}).values()]
+
+
+def _last(node: YamlNode) -> int:
+    """Where the last value of a list or mapping of lines ends."""
+    return max((child.end for child in _children(node)), default=node.end)
 
 
 def _scalar(text: str, tag: str | None, *, plain: bool) -> str | float | bool | None:

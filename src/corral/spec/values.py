@@ -120,6 +120,12 @@ VERSION_RANGE: Final = Kind(
     'a Slurm release in quotes, such as ">=24.11", "~=24.11" or "==24.11.5"',
     ">=24.11",
 )
+MAINTENANCE_RELEASE: Final = Kind(
+    "release",
+    r"^[0-9][0-9]\.[0-9][0-9]\.[0-9]{1,2}$",
+    "a maintenance release of Slurm, such as 25.11.6",
+    "25.11.6",
+)
 TIME_LIMIT: Final = Kind(
     "time",
     rf"^(infinite|{FORM})$",
@@ -198,6 +204,13 @@ TRACKING_URI: Final = Kind(
     "https://mlflow.example.org",
 )
 
+PAGE_ORIGIN: Final = Kind(
+    "page address",
+    r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?/?$",
+    "an http or https address of a server: name and port, no path",
+    "https://west.example.org:8765",
+)
+
 CONTROL_URL: Final = Kind(
     "control server",
     r"^https?://[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?$",
@@ -205,6 +218,31 @@ CONTROL_URL: Final = Kind(
     "https://headscale.example.org",
 )
 
+HEADER_NAME: Final = Kind(
+    "request header",
+    r"^[A-Za-z][A-Za-z0-9-]{1,62}$",
+    "the name of a request header: letters, digits and -, no _, which proxies drop",
+    "Remote-User",
+)
+ISSUER: Final = Kind(
+    "issuer",
+    r"^https://[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?"
+    r"(/[A-Za-z0-9_~][A-Za-z0-9._~+-]*){0,32}/?$",
+    "the https address that the provider's description has as issuer, character by character",
+    "https://login.example.org/realms/hpc",
+)
+CLIENT_ID: Final = Kind(
+    "client",
+    r"^[A-Za-z0-9][A-Za-z0-9._~@-]{0,254}$",
+    "the name that the provider gave this page: letters, digits and ._~@-",
+    "corral",
+)
+CLAIM: Final = Kind(
+    "claim",
+    r"^[A-Za-z_][A-Za-z0-9_.:-]{0,127}$",
+    "the name of a claim or scope: letters, digits and _.:-",
+    "preferred_username",
+)
 LDAP_URI: Final = Kind(
     "LDAP address",
     r"^ldaps?://[A-Za-z0-9]([A-Za-z0-9.-]{0,253}[A-Za-z0-9])?(:[0-9]{1,5})?$",
@@ -298,6 +336,18 @@ VOLUME: Final = Kind(
     "datasets",
 )
 
+MAIL_ADDRESS: Final = Kind(
+    "mail address",
+    r"^[A-Za-z0-9_][A-Za-z0-9._%+-]{0,63}@[A-Za-z0-9]([A-Za-z0-9.-]{0,250}[A-Za-z0-9])?$",
+    "an address of mail without a name before it",
+    "cluster@example.org",
+)
+MAIL_LOGIN: Final = Kind(
+    "mail login",
+    r"^[A-Za-z0-9_][A-Za-z0-9._%+@-]{0,253}$",
+    "a login of a mail server, often an address",
+    "cluster@example.org",
+)
 KINDS: Final = (
     NAME,
     CLUSTER_NAME,
@@ -312,6 +362,7 @@ KINDS: Final = (
     FEATURE,
     GPU_TYPE,
     VERSION_RANGE,
+    MAINTENANCE_RELEASE,
     TIME_LIMIT,
     INTERVAL,
     MOMENT,
@@ -336,9 +387,16 @@ KINDS: Final = (
     SSH_KEY,
     AGE_RECIPIENT,
     TRACKING_URI,
+    PAGE_ORIGIN,
     CONTROL_URL,
+    HEADER_NAME,
+    ISSUER,
+    CLIENT_ID,
+    CLAIM,
     LDAP_URI,
     DISTINGUISHED_NAME,
+    MAIL_ADDRESS,
+    MAIL_LOGIN,
 )
 
 Name = Annotated[str, Field(pattern=NAME.pattern)]
@@ -356,6 +414,7 @@ UserName = Annotated[str, Field(pattern=USER_NAME.pattern)]
 Feature = Annotated[str, Field(pattern=FEATURE.pattern)]
 GpuType = Annotated[str, Field(pattern=GPU_TYPE.pattern)]
 VersionRange = Annotated[str, Field(pattern=VERSION_RANGE.pattern)]
+MaintenanceRelease = Annotated[str, Field(pattern=MAINTENANCE_RELEASE.pattern)]
 TimeLimit = Annotated[str, Field(pattern=TIME_LIMIT.pattern)]
 Interval = Annotated[str, Field(pattern=INTERVAL.pattern)]
 Moment = Annotated[str, Field(pattern=MOMENT.pattern)]
@@ -373,8 +432,15 @@ DebSource = Annotated[str, Field(pattern=DEB_SOURCE.pattern, max_length=1024)]
 PackagePlace = Annotated[str, Field(pattern=PACKAGE_PLACE.pattern, max_length=1024)]
 Sha256 = Annotated[str, Field(pattern=SHA256.pattern)]
 ControlUrl = Annotated[str, Field(pattern=CONTROL_URL.pattern)]
+HeaderName = Annotated[str, Field(pattern=HEADER_NAME.pattern)]
+Issuer = Annotated[str, Field(pattern=ISSUER.pattern, max_length=1024)]
+ClientId = Annotated[str, Field(pattern=CLIENT_ID.pattern)]
+Claim = Annotated[str, Field(pattern=CLAIM.pattern)]
 LdapUri = Annotated[str, Field(pattern=LDAP_URI.pattern)]
 DistinguishedName = Annotated[str, Field(pattern=DISTINGUISHED_NAME.pattern, max_length=512)]
+MailAddress = Annotated[str, Field(pattern=MAIL_ADDRESS.pattern)]
+MailLogin = Annotated[str, Field(pattern=MAIL_LOGIN.pattern)]
+PageOrigin = Annotated[str, Field(pattern=PAGE_ORIGIN.pattern, max_length=300)]
 TrackingUri = Annotated[str, Field(pattern=TRACKING_URI.pattern, max_length=1024)]
 
 

@@ -46,6 +46,12 @@ class GroupView:
         """The path of a field of this group."""
         return ("groups", self.index, *path)
 
+    @property
+    def gpu_paths(self) -> tuple[Path, ...]:
+        """Where each of the group's GPU types is declared, below the group."""
+        several = tuple(("gpus", i) for i, _ in enumerate(self.group.gpus))
+        return several or ((("gpu",),) if self.group.gpu else ())
+
 
 @dataclass(frozen=True)
 class View:

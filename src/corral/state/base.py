@@ -24,6 +24,8 @@ HERE: Final = ""
 
 ROLL_TAG: Final = "corral: "
 """Begins the drain reason of a node that a rolling stage drained; only such a node is resumed."""
+UPDATE_TAG: Final = "corral nodes update: "
+"""Of nodes whose system is updated: ``corral up`` resumes none, since none is proven yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,11 +169,12 @@ class Roll:
 
     Attributes:
         controller: the node where scontrol and squeue run.
-        reason: why, in a few words; Slurm shows it behind ``ROLL_TAG`` as the drain reason.
+        reason: why, in a few words; Slurm shows it behind ``tag`` as the drain reason.
         at_once: how many nodes change at the same time.
         patience: seconds a drained node may wait for its jobs to end; then it is restored as it
             was, and the stage fails.
         boot: seconds a machine may take to come back after a change of impact reboot.
+        tag: what begins the reasons of nodes that this roll has drained, and resumes.
     """
 
     controller: str
@@ -179,6 +182,7 @@ class Roll:
     at_once: int = 1
     patience: float = 3600.0
     boot: float = 600.0
+    tag: str = ROLL_TAG
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +199,20 @@ class DesiredStage:
     roll: Roll | None = None
 
 
-def probes(resources: Sequence[Resource]) -> dict[str, Script]:
-    """The read-only questions about all resources, by their ids."""
-    return {r.id: sh("{{ {probe}; }} 2>/dev/null </dev/null", probe=r.probe()) for r in resources}
+def probes(
+    resources: Sequence[Resource], made: dict[int, Script] | None = None
+) -> dict[str, Script]:
+    """The read-only questions about all resources, by their ids.
+
+    Args:
+        resources: what is asked about.
+        made: questions made before, by the identity of their resource: many nodes share most.
+    """
+    known = {} if made is None else made
+    for each in resources:
+        if id(each) not in known:
+            known[id(each)] = sh("{{ {probe}; }} 2>/dev/null </dev/null", probe=each.probe())
+    return {each.id: known[id(each)] for each in resources}
 
 
 def parse_probes(

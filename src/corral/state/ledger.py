@@ -72,6 +72,9 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         "job-folders": "",
         # They leave nothing behind.
         **dict.fromkeys(("leaving", "no-controller", "resume", "reboot", "clock", "existing"), ""),
+        **dict.fromkeys(("no-backup-controller", "backup-stopped"), ""),
+        # Pending jobs are data; ``down`` removes what is on the controller's own disk by name.
+        "slurm-state": "",
         "own-sssd": "",
     }
 )

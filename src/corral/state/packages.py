@@ -283,11 +283,17 @@ class Artifact(Standalone):
             address, which the node fetches itself.
         sha256: digest of the entire file.
         name: its name on the node.
+        machine: the only kind of machine it is for (uname -m); "": any.
+        named_by: who states the digest, as a message has it.
+        hint: what to do on another kind of machine.
     """
 
     place: str
     sha256: str
     name: str
+    machine: str = ""
+    named_by: str = "the cluster file declares"
+    hint: str = ""
 
     @property
     def path(self) -> str:
@@ -307,13 +313,17 @@ class Artifact(Standalone):
         if seen.text == "complete":
             return None
         here = not self.place.startswith("https:")
-        function, source = ("artifact_receive", ()) if here else ("artifact_fetch", (self.place,))
-        wrong = f"{self.place} is another file than the cluster file declares"
+        wrong = f"{self.place} is another file than {self.named_by}"
+        words = [self.path, self.sha256, wrong, *([] if here else [self.place])]
+        function = "artifact_receive" if here else "artifact_fetch"
+        if self.machine:
+            function = "artifact_receive_for" if here else "artifact_fetch_for"
+            words = [self.machine, f"{self.name} is for {self.machine}: {self.hint}", *words]
         return Change(
             self.id,
             f"{self.name} from {'this machine' if here else self.place}",
             "",
             self.sha256,
-            call(_FILES, function, self.path, self.sha256, wrong, *source),
+            call(_FILES, function, *words),
             secrets=(SecretRef(self.name, HERE, self.place),) if here else (),
         )

@@ -8,7 +8,7 @@ read by it (docs/decisions/0002).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from corral.hosts.quote import Script, call, join, sh
 from corral.spec.impacts import Impact
@@ -157,36 +157,38 @@ UNITS = "/etc/systemd/system"
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A timer that runs; its two unit files are separate resources.
+    """A timer, or a path that is watched; its two unit files are separate resources.
 
     Attributes:
         name: name of both units, without ending.
         on: False: it must not run; its files are removed by resources after this one.
         starts: the unit that it starts (``Unit=``), with ending; "" for the service of its name.
+        kind: of the unit.
     """
 
     name: str
     on: bool = True
     starts: str = ""
+    kind: Literal["timer", "path"] = "timer"
 
     @property
     def id(self) -> str:
-        return f"timer:{self.name}"
+        return f"{self.kind}:{self.name}"
 
     @property
     def watches(self) -> tuple[str, ...]:
         """Its unit files."""
-        units = (f"{self.name}.timer", f"{self.name}.service", self.starts)
+        units = (f"{self.name}.{self.kind}", f"{self.name}.service", self.starts)
         return tuple(f"file:{UNITS}/{unit}" for unit in units if unit)
 
     def probe(self) -> Script:
         """Enabled?, running?, does systemd know the files of now?"""
-        return call(_PROGRAM, "timer_probe", f"{self.name}.timer")
+        return call(_PROGRAM, "timer_probe", f"{self.name}.{self.kind}")
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Enable and start it, or stop and disable it."""
         enabled, active, stale = (*seen.text.split(), "", "", "")[:3]
-        unit = f"{self.name}.timer"
+        unit = f"{self.name}.{self.kind}"
         if not self.on:
             if enabled != "enabled" and active != "active":
                 return None
@@ -196,7 +198,7 @@ class Timer:
         if enabled == "enabled" and active == "active" and stale == "no" and not touched:
             return None
         script = call(_PROGRAM, "timer_start", unit)
-        keeps = (f"file:{UNITS}/timers.target.wants/{unit}",)
+        keeps = (f"file:{UNITS}/{self.kind}s.target.wants/{unit}",)
         return Change(
             self.id, f"start {unit}", seen.text, "enabled active", script, Impact.NONE, keeps=keeps
         )

@@ -30,9 +30,10 @@ from corral.state.network.sshd import SshdAdopt
 from corral.state.packages import Holds, Packages
 from corral.state.secrets import Secret
 from corral.state.service import Service, Stopped, Timer
-from corral.state.slurm.accounts import SlurmAccounts
+from corral.state.slurm.accounts import Member, SlurmAccounts
 from corral.state.slurm.members import Leaving, NoController, Resumed, Roster
 from corral.state.slurm.reservations import SlurmReservations
+from corral.state.slurm.state_folder import NoBackup, StateFolder
 from corral.state.storage.exports import Exports
 from corral.state.storage.fstab import FormerMounts
 from corral.state.system.clock import Clock
@@ -98,6 +99,8 @@ ANSWERS: Final[dict[type, Callable[[Any], str]]] = {
     Leaving: lambda r: "",
     Roster: lambda r: "\n".join(m.line for m in r.members),
     NoController: lambda r: "",
+    NoBackup: lambda r: "",
+    StateFolder: lambda r: "700 slurm:slurm",
     Link: lambda r: r.target,
     Clock: lambda r: "good",
     Closed: lambda r: "",
@@ -111,8 +114,11 @@ ANSWERS: Final[dict[type, Callable[[Any], str]]] = {
 
 
 def _accounts(r: SlurmAccounts) -> str:
-    lines = ["@assoc", *(f"{a.name}||root|1||||normal|" for a in r.accounts)]
-    lines += [f"{u.account}|{u.name}||1||||normal|" for u in r.users]
+    lines = ["@qos", *(f"{q.name}||{q.priority}|" for q in r.qos), "@assoc"]
+    for entry in (*r.accounts, *r.users):
+        member = isinstance(entry, Member)
+        who = f"{entry.account}|{entry.name}|" if member else f"{entry.name}||{entry.parent}"
+        lines.append(f"{who}|1||||{','.join(entry.qos)}|{entry.default_qos}")
     return "\n".join([*lines, "@user", *(f"{u.name}|{u.account}" for u in r.users)])
 
 

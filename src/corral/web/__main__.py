@@ -50,7 +50,7 @@ def main() -> None:
 def serve(settings: Settings) -> None:
     """Listen, print the address, serve."""
     app = create_app(settings)
-    listening = _listen(settings.host, settings.port)
+    listening = _inherited(settings) or _listen(settings.host, settings.port)
     code = ""
     if settings.handover is not None:
         code = app.state.corral.sessions.code(Login(*settings.handover))
@@ -74,6 +74,19 @@ def _listen(host: str, port: int) -> socket.socket:
         return socket.create_server((host, port), reuse_port=False)
     except OSError as error:
         sys.exit(f"corral: cannot listen on {host}:{port}: {error.strerror}")
+
+
+def _inherited(settings: Settings) -> socket.socket | None:
+    """The socket that who started this server holds."""
+    if settings.listening is None:
+        return None
+    listening = socket.socket(fileno=settings.listening)
+    listening.set_inheritable(False)
+    listening.listen()
+    # Else its ended connections keep the port for a minute (TIME_WAIT) from the next server. While
+    # this one listens nobody else may, and its owner takes the option off when it has ended.
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    return listening
 
 
 def _tls(settings: Settings) -> dict[str, Any]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import Final
 import httpx
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import FileResponse, JSONResponse, Response
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import DEFAULT_EXCLUDED_CONTENT_TYPES, GZipMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
@@ -19,9 +23,14 @@ from corral.api.page.token_store import Bearers
 from corral.errors import CODES, Code, CorralError
 from corral.spec.models import ClusterSpec
 from corral.web import figures
+from corral.web.clusters import routes as clusters
+from corral.web.clusters.others import OtherClusters
 from corral.web.figures import Figures, Prometheus
 from corral.web.listener.request_checks import RequestChecks
-from corral.web.openapi import describe
+from corral.web.login import oidc_routes
+from corral.web.login import routes as login_ways
+from corral.web.login.client import TokenProgram
+from corral.web.openapi import FAILED, TAGS, describe
 from corral.web.routes import (
     bulk,
     form,
@@ -54,9 +63,13 @@ from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 
 STATIC: Final = Path(__file__).parent / "static"
 ROUTES: Final = (
-    login, tokens, view, timeline, my_work, policy, bulk, form, jobs, output, past_jobs, nodes,
-    owner, report,
+    login, login_ways, oidc_routes, tokens, view, clusters, timeline, my_work, policy, bulk, form,
+    jobs, output, past_jobs, nodes, owner, report,
 )  # fmt: skip
+AS_THEY_ARE: Final = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
+"""Not compressed: a log of 1 GB would keep the event loop from all others."""
+_OF_A_FILE: Final = ("content-length", "accept-ranges")
+"""Headers of a file that its compressed form has not."""
 
 
 def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = None) -> FastAPI:
@@ -95,8 +108,10 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         bearers=bearers,
         by_token=by_token,
         node_events=node_events,
+        clusters=OtherClusters(settings.clusters),
         spec=spec,
         own=_own(settings, spec),
+        token_program=_token_program(settings),
         figures=_figures(settings, spec),
         tracking=_tracking(settings, spec),
     )
@@ -112,9 +127,12 @@ def _application(state: State) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         openapi_url=None,
+        openapi_tags=TAGS,
+        responses=FAILED,
         lifespan=_lifespan(state),
     )
     app.state.corral = state
+    app.state.oidc = oidc_routes.OidcState()
     describe(app)
     _errors(app)
     for part in ROUTES:
@@ -124,8 +142,12 @@ def _application(state: State) -> FastAPI:
     async def described(session: Viewer) -> JSONResponse:  # pyright: ignore
         return JSONResponse(app.openapi())  # like all but the login, for who is logged in
 
-    app.mount("/", _Static(directory=STATIC, html=True), name="static")
-    app.add_middleware(RequestChecks, names=state.settings.names, hsts=state.settings.hsts)
+    app.mount("/", _Static(STATIC), name="static")
+    app.add_middleware(GZipMiddleware, compresslevel=6, exclude_content_types=AS_THEY_ARE)
+    settings = state.settings
+    app.add_middleware(
+        RequestChecks, names=settings.names, hsts=settings.hsts, clusters=state.clusters
+    )
     return app
 
 
@@ -147,7 +169,7 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
 
 def _gpus(spec: ClusterSpec | None) -> bool:
     """Whether the cluster may have GPUs."""
-    return spec is None or any(group.gpu for group in spec.groups)
+    return spec is None or any(group.gpu_kinds for group in spec.groups)
 
 
 def _spare(settings: Settings, spec: ClusterSpec | None, rest: Slurm) -> Slurm | None:
@@ -163,6 +185,10 @@ def _own(settings: Settings, spec: ClusterSpec | None) -> UserCommands | None:
     return BySsh(spec) if spec is not None and not settings.service else None
 
 
+def _token_program(settings: Settings) -> TokenProgram | None:
+    return TokenProgram(settings.token_program) if settings.token_program else None
+
+
 def _figures(settings: Settings, spec: ClusterSpec | None) -> Figures | None:
     if settings.prometheus:
         return Prometheus(settings.prometheus, cluster=settings.cluster)
@@ -176,12 +202,40 @@ def _tracking(settings: Settings, spec: ClusterSpec | None) -> TrackingTunnel | 
 
 
 class _Static(StaticFiles):
-    """The page's own files; revalidated each time, answered by 304 where nothing changed."""
+    """The page's own files; revalidated each time, answered by 304 where nothing changed.
+
+    Each is read and compressed once: a first view asks for some 20 of them.
+    """
+
+    _packed: dict[tuple[str, int, int], bytes]
+
+    def __init__(self, directory: Path) -> None:
+        super().__init__(directory=directory, html=True)
+        self._packed = {}
 
     async def get_response(self, path: str, scope: Scope) -> object:  # pyright: ignore
         reply = await super().get_response(path, scope)
         reply.headers.setdefault("cache-control", "no-cache")
         return reply
+
+    def file_response(
+        self,
+        full_path: str | os.PathLike[str],
+        stat_result: os.stat_result,
+        scope: Scope,
+        status_code: int = 200,
+    ) -> Response:
+        reply = super().file_response(full_path, stat_result, scope, status_code)
+        asked = Headers(scope=scope)
+        packs = "gzip" in asked.get("accept-encoding", "") and "range" not in asked
+        if not isinstance(reply, FileResponse) or not packs or scope["method"] != "GET":
+            return reply
+        key = (str(full_path), stat_result.st_mtime_ns, stat_result.st_size)
+        if key not in self._packed:
+            self._packed[key] = gzip.compress(Path(full_path).read_bytes(), 9, mtime=0)
+        headers = {k: v for k, v in reply.headers.items() if k not in _OF_A_FILE}
+        headers |= {"content-encoding": "gzip", "vary": "Accept-Encoding"}
+        return Response(self._packed[key], status_code, headers)
 
 
 def _errors(app: FastAPI) -> None:

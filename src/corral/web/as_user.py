@@ -42,7 +42,17 @@ class Request(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     token: Annotated[str, Field(max_length=16384, repr=False)]
-    do: Literal["log", "script", "recorded", "requeue", "extras", "submit", "templates", "expected"]
+    do: Literal[
+        "log",
+        "script",
+        "recorded",
+        "requeue",
+        "extras",
+        "submit",
+        "templates",
+        "environments",
+        "expected",
+    ]
     job: Annotated[int, Field(ge=0, le=0x7FFFFFFF)] = 0
     fields: dict[str, Any] = {}
 
@@ -175,6 +185,8 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
         for file in folder.as_dict()["files"]:
             _answer({"file": file})
         _answer({"path": folder.path, "trouble": folder.trouble})
+    elif request.do == "environments":
+        _answer((await api.job_environments(spec, login.user, here=True)).as_dict())
     elif request.do == "requeue":
         await api.requeue_job(spec, login.user, request.job, here=True)
         _answer({"ok": True})

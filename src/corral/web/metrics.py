@@ -14,7 +14,6 @@ import os
 import sys
 import time
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
@@ -22,6 +21,7 @@ import uvicorn
 from pydantic import BaseModel, ConfigDict, Field
 
 from corral.errors import CorralError
+from corral.extras import own_version
 from corral.hosts import process
 from corral.slurm import command as slurm
 from corral.slurm.command import Command
@@ -180,7 +180,7 @@ def own_families(*, up: bool, took: float, rounds: float | None) -> list[Family]
         took: seconds until then.
         rounds: when the last round of the scheduled proof ended, in unix seconds.
     """
-    about = (("version", metadata.version("corral")),)
+    about = (("version", own_version()),)
     return [
         Family("corral_info", "gauge", "Corral on this cluster.", {about: 1}),
         Family("corral_slurm_up", "gauge", "1: slurmctld answers.", {(): float(up)}),

@@ -32,6 +32,123 @@ class Failure(TypedDict):
     fields: NotRequired[dict[str, str]]
 
 
+class Refused(TypedDict):
+    """The answer of a request that failed."""
+
+    error: Failure
+
+
+class Done(TypedDict):
+    """What was asked for was done."""
+
+    ok: Literal[True]
+
+
+class LoggedOut(Done):
+    """The session ended; leave: where the provider's login ends, "" for nowhere."""
+
+    leave: str
+
+
+class StartedWork(TypedDict):
+    """Work that goes on in the background, and the id that it has there."""
+
+    id: str
+
+
+class SubmittedJob(TypedDict):
+    """The number of a job that was submitted."""
+
+    id: int
+
+
+class LoginCode(TypedDict):
+    """A one-time code, and whose session it opens."""
+
+    code: str
+    user: str
+
+
+class Ticket(TypedDict):
+    """What opens one GET without a header."""
+
+    ticket: str
+
+
+class OtherCluster(TypedDict):
+    """Another cluster that the page shows: its name, and the origin of that page."""
+
+    name: str
+    url: str
+
+
+class Summary(TypedDict):
+    """A cluster in a few figures, for one viewer; null: unknown."""
+
+    cluster: str
+    user: str
+    at: float
+    seen_at: float
+    trouble: str
+    nodes: int | None
+    usable: int | None
+    down: int | None
+    drained: int | None
+    gpus: int | None
+    gpus_free: int | None
+    running: int | None
+    waiting: int | None
+    mine_running: int | None
+    mine_waiting: int | None
+
+
+class MatchingJob(TypedDict):
+    """A job that a search found."""
+
+    id: int
+    label: str
+    name: str
+    user: str
+    state: str
+    kind: Kind
+    nodes: str
+
+
+class MatchingNode(TypedDict):
+    """A node that a search found."""
+
+    name: str
+    state: str
+    kind: Kind
+    reason: str
+
+
+class MatchingUser(TypedDict):
+    """A user whom a search found, and how many jobs of this user are running and pending."""
+
+    name: str
+    running: int
+    waiting: int
+
+
+class SearchResult(TypedDict):
+    """What a search found: the first ones of each kind, and how many there are.
+
+    known: Slurm has listed its jobs; users_known: accounting has listed its users; trouble: why
+    newer answers do not come.
+    """
+
+    jobs: list[MatchingJob]
+    jobs_total: int
+    nodes: list[MatchingNode]
+    nodes_total: int
+    users: list[MatchingUser]
+    users_total: int
+    users_known: bool
+    known: bool
+    trouble: str
+
+
 class Me(TypedDict):
     """The session, and what this server can do."""
 
@@ -40,6 +157,7 @@ class Me(TypedDict):
     owner: bool
     ends: float
     cluster: str
+    clusters: list[OtherCluster]
     corral: bool
     mine: bool
     figures: bool
@@ -185,6 +303,27 @@ class Head(TypedDict):
     at: NotRequired[float]
 
 
+class LiveState(Head):
+    """An event of the cluster: its state, and rows that are new, where they are few.
+
+    columns: of jobs, in the first event; nodes, jobs: rows; again: events before were left out.
+    """
+
+    columns: NotRequired[list[str]]
+    nodes: NotRequired[list[list[object]]]
+    nodes_gone: NotRequired[list[str]]
+    jobs: NotRequired[list[list[object]]]
+    jobs_gone: NotRequired[list[int]]
+    again: NotRequired[bool]
+
+
+class LiveAge(TypedDict):
+    """An event while nothing changes: when Slurm answered last, and the time now."""
+
+    seen_at: float
+    at: float
+
+
 class Rows(TypedDict):
     """Records as rows of named columns."""
 
@@ -196,6 +335,14 @@ class Nodes(Rows):
     """All nodes."""
 
     nodes_rev: int
+
+
+class NodeColumns(TypedDict):
+    """All nodes; values: of each column, those of all nodes."""
+
+    nodes_rev: int
+    columns: list[str]
+    values: list[list[object]]
 
 
 class StateCount(TypedDict):
@@ -349,6 +496,14 @@ class AllFigures(TypedDict):
     nodes: dict[str, NodeFigures]
 
 
+class FigureColumns(TypedDict):
+    """Metrics of nodes by column: names is a hostlist, and the values are in its order."""
+
+    names: str
+    columns: list[str]
+    values: list[list[float | None]]
+
+
 class Curve(TypedDict):
     """One quantity of a job over time: unix seconds and values."""
 
@@ -461,6 +616,7 @@ class Profile(TypedDict):
     kernels: list[dict[str, object]]
     calls: list[dict[str, object]]
     too_large: dict[str, object]
+    incomplete: bool
 
 
 class BatchScript(TypedDict):
@@ -663,6 +819,21 @@ class JobTemplate(TypedDict):
     fault: str
 
 
+class JobImage(TypedDict):
+    """A container image on shared storage; size: bytes."""
+
+    path: str
+    size: int
+
+
+class JobEnvironments(TypedDict):
+    """What a job may run in; pythons: folders of environments. cut: not all are listed."""
+
+    images: list[JobImage]
+    pythons: list[str]
+    cut: bool
+
+
 class JobTemplates(TypedDict):
     """Job files that are kept for all; trouble: why files of the folder are not listed."""
 
@@ -748,6 +919,7 @@ class ShownPlan(TypedDict):
     stages: list[ShownStage]
     deferred: list[tuple[list[str], list[str]]]
     leaving: list[ShownMachine]
+    unreachable: dict[str, str]
 
 
 class OutOfService(TypedDict):
@@ -760,9 +932,19 @@ class OutOfService(TypedDict):
 
 
 class Logins(TypedDict):
-    """How users log in: codes, whether a terminal shows them."""
+    """How users log in.
+
+    Attributes:
+        codes: a terminal shows them.
+        header: whom the reverse proxy names.
+        oidc: host of the OpenID provider.
+        password: by their own password.
+    """
 
     codes: bool
+    header: str
+    oidc: str
+    password: bool
 
 
 class ApiToken(TypedDict):
@@ -780,6 +962,12 @@ class ApiTokens(TypedDict):
     """Valid tokens, newest first."""
 
     tokens: list[ApiToken]
+
+
+class MadeToken(ApiToken):
+    """A new token, which only this answer has."""
+
+    token: str
 
 
 class Doctor(TypedDict):
@@ -817,13 +1005,14 @@ class ProofResult(TypedDict):
 
 
 class Proof(TypedDict):
-    """A proof; journals of earlier versions lack ``proven``, ``only`` and ``uncovered``."""
+    """A proof; journals of earlier versions lack what is not required."""
 
     cluster: str
     at: float
     good: bool
     proven: NotRequired[bool]
     only: NotRequired[list[str]]
+    without: NotRequired[list[str]]
     uncovered: NotRequired[list[str]]
     results: list[ProofResult]
 
@@ -890,6 +1079,12 @@ class WorkEvent(TypedDict):
     message: NotRequired[str]
     seconds: NotRequired[float]
     total: NotRequired[int]
+
+
+class WorkEvents(TypedDict):
+    """An event of work: what has happened since the one before."""
+
+    events: list[WorkEvent]
 
 
 class Work(TypedDict):
@@ -1256,13 +1451,42 @@ class SchedulerState(Known):
     figures: SchedulerFigures | None
 
 
-SHAPES: Final = (
-    Failure, Logins, ApiTokens, Me, NodeRow, JobRow, JobDetail, Head, Nodes, Jobs, Past, AllFigures,
-    ChosenJobs, BulkResult, NodeDetail, NodeHealth, Curves, ClusterCurves, JobUse, JobEnd, Places,
-    Extras, Profile, Timeline,
-    BatchScript, JobPreview, ExpectedStart, LogFiles, LogBatch, LogPart, LogMatches, Directives,
-    JobForm, JobChoices, JobAgain, JobTemplates, ClusterFile, Lint, ShownPlan, Doctor, LastProof,
-    Reports, Journal, Cost, WorkEvent, Work,
-    MyWork, WorkHours, Efficiency, Accounts, AllQos, Reservations, Licenses, SchedulerState,
-)  # fmt: skip
-"""All that the page's types are made from; those in them are included."""
+class EntryField(TypedDict):
+    """A field of an entry of the cluster file; limits.gpus: one of a part's."""
+
+    name: str
+    about: str
+    kind: Literal["number", "flag", "list", "choice", "text"]
+    choices: list[str]
+    required: bool
+
+
+class Declared(TypedDict):
+    """What the cluster file declares of accounts and their kind; why: it cannot be changed here.
+
+    ``entries``: the fields as written, by list and name. ``limits``: what Slurm should have, by
+    ``account NAME``, ``user ACCOUNT NAME`` and ``qos NAME``. ``held``: applying the file sets
+    limits back that were set by hand. ``directory``: accounts whose members a directory lists.
+    """
+
+    path: str
+    digest: str
+    why: str
+    fields: dict[str, list[EntryField]]
+    entries: dict[str, dict[str, dict[str, str]]]
+    limits: dict[str, dict[str, int]]
+    held: bool
+    directory: list[str]
+
+
+class EditedFile(TypedDict):
+    """A change of the cluster file that nobody has saved; digest: of the file that it is of."""
+
+    digest: str
+    text: str
+    diff: str
+    findings: list[LintFinding]
+
+
+NOT_ANSWERS: Final = (NodeRow, JobRow, ShownPlan, Doctor, Proof)
+"""What the page has types of and no operation returns: rows of tables, and results of work."""

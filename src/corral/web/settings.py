@@ -37,6 +37,11 @@ class Settings(BaseModel):
     )
     host: str = Field(default="127.0.0.1", description="Address to listen on.")
     port: int = Field(default=0, ge=0, le=65535, description="Port; 0 takes a free one.")
+    listening: int | None = Field(
+        default=None,
+        description="Descriptor of a bound socket, which its owner holds after this server's end; "
+        "in place of host and port.",
+    )
     names: tuple[str, ...] = Field(
         default=(), description="Host names under which browsers come, without ports."
     )
@@ -55,6 +60,11 @@ class Settings(BaseModel):
     as_user: str = Field(
         default="", description="Socket of web/as_user.py, which does users' own things (service)."
     )
+    token_program: str = Field(
+        default="",
+        description="Socket of web/login/helper.py, which makes tokens of people who log in "
+        "without one (service).",
+    )
     outside: str = Field(default="", description="One more address to listen on, by TLS.")
     certificate: str = Field(default="", description="Its certificate, a PEM file.")
     key: str = Field(default="", description="The certificate's key, a PEM file.", repr=False)
@@ -63,6 +73,9 @@ class Settings(BaseModel):
     )
     prometheus: str = Field(
         default="", description="Prometheus with the cluster's metrics: an address or unix:/path."
+    )
+    clusters: dict[str, str] = Field(
+        default={}, description="Addresses of the pages of other clusters that are shown with it."
     )
     source: str = Field(default="", description="Path of the cluster file, for the editor.")
     handover: tuple[str, str] | None = Field(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Final, cast
 
@@ -10,10 +12,15 @@ from fastapi import Depends, Request
 from corral.api.page.token_store import Bearer, Bearers
 from corral.errors import Code, CorralError
 from corral.spec.models import ClusterSpec
+from corral.spec.sections.page_login import PageLogin
+from corral.web.clusters.others import OtherClusters
+from corral.web.clusters.search import Tallies
 from corral.web.figures import Figures
 from corral.web.listener.connections import Bounded
 from corral.web.listener.peers import network_of, on_this_machine
 from corral.web.listener.request_checks import port_of
+from corral.web.login.client import TokenProgram
+from corral.web.login.proxy import named_by_proxy
 from corral.web.routes.streams import Questions, Streams
 from corral.web.settings import Settings
 from corral.web.slurm.node_events import NodeEvents
@@ -28,7 +35,7 @@ from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
 from corral.web.users.scopes import needed
-from corral.web.users.sessions import RateLimit, Session, Sessions
+from corral.web.users.sessions import LoginKind, RateLimit, Session, Sessions
 from corral.web.users.user_commands import UserCommands
 from corral.web.users.worker_process import WorkerProcesses
 
@@ -46,9 +53,11 @@ class State:
     """One server: its settings, its sessions, its pollers.
 
     Attributes:
+        clusters: the other clusters that the page shows.
         past: what accounting has of jobs that slurmctld has forgotten.
         spec: the cluster, where Corral itself runs here.
         own: how a user's own commands are done; None where they cannot be.
+        token_program: makes tokens of people who log in without one; None where nobody does.
         figures: what jobs use over time; None where it is unknown.
         tracking: the tunnel to the cluster's tracking server, where a browser needs one.
         background: applies and checks that go on while pages come and go.
@@ -58,9 +67,12 @@ class State:
         limited: checks cluster files and job forms as they are edited.
         responses: accounts, QOS, reservations and their kind, kept for some seconds.
         counted: what jobs have, by whom, counted once for all.
+        tallies: nodes and jobs in figures, for the pages of other clusters.
         streams: how many live views each user has; searches: how many searches in logs;
             questions: what else it asks the machines about its jobs.
         logins, actions, reads: how often somebody may try, change and look.
+        passwords: how often somebody may try one for a name, from wherever.
+        pause: waits before a refused password is answered.
     """
 
     settings: Settings
@@ -73,17 +85,22 @@ class State:
     bearers: Bearers
     by_token: BearerSessions
     node_events: NodeEvents
+    clusters: OtherClusters = field(default_factory=lambda: OtherClusters({}))
     spec: ClusterSpec | None = None
     own: UserCommands | None = None
+    token_program: TokenProgram | None = None
     figures: Figures | None = None
     tracking: TrackingTunnel | None = None
     plans: PendingPlans = field(default_factory=PendingPlans)
     workers: WorkerProcesses = field(default_factory=WorkerProcesses)
     responses: ResponseCache = field(default_factory=ResponseCache)
     counted: Counted = field(default_factory=Counted)
+    tallies: Tallies = field(default_factory=Tallies)
     streams: Streams = field(default_factory=Streams)
     questions: Questions = field(default_factory=Questions)
     searches: Streams = field(default_factory=lambda: Streams(2, "searches"))
+    passwords: RateLimit = field(default_factory=lambda: RateLimit(20, 600))
+    pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
     reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))
@@ -92,6 +109,13 @@ class State:
 def here_of(state: State) -> ClusterSpec | None:
     """The cluster where Corral runs here with its keys; None in the controller's service."""
     return None if state.settings.service else state.spec
+
+
+def ways_of(state: State) -> PageLogin:
+    """How people log in here, next to Slurm's tokens."""
+    if state.token_program is None or state.spec is None:
+        return PageLogin()
+    return state.spec.services.page.login
 
 
 def state_of(request: Request) -> State:
@@ -112,12 +136,22 @@ def key_of(request: Request) -> str:
 
 def shown(request: Request) -> Session | None:
     """The session of a request that carries both of its secrets; None for anybody else's."""
-    sessions = state_of(request).sessions
+    state = state_of(request)
+    sessions = state.sessions
     session = sessions.find(key_of(request), touch=False)
     ticket = request.query_params.get(TICKET, "") if request.method == "GET" else ""
-    if session is None or not sessions.takes(session, request.headers.get(CSRF, ""), ticket):
+    if session is None or not _still_named(request, state, session):
+        return None
+    if not sessions.takes(session, request.headers.get(CSRF, ""), ticket):
         return None
     return session
+
+
+def _still_named(request: Request, state: State, session: Session) -> bool:
+    """Whether the proxy that logged a person in still names that one, in this browser."""
+    if session.kind is not LoginKind.HEADER:
+        return True
+    return named_by_proxy(request, ways_of(state).header) == session.user
 
 
 async def session_of(request: Request) -> Session:

@@ -8,7 +8,7 @@ import socket
 import sys
 
 from tests.embedded.mega.google import TOKEN
-from tests.embedded.mega.world import note, read
+from tests.embedded.mega.world import changing, note, read
 
 
 def main(argv: list[str]) -> int:
@@ -30,9 +30,28 @@ def main(argv: list[str]) -> int:
                 print(f"ERROR: [4003: 'failed to connect to backend'] {node}", file=sys.stderr)
                 return 1
             return pump(socket.create_connection((instance["address"], int(port)), timeout=10))
+        case ["compute", what, "delete", name, "--project=my-project", zone, "--quiet", *more]:
+            return delete(what, name, zone.removeprefix("--zone="), more)
         case _:
             print(f"ERROR: (gcloud) Invalid choice: {argv}", file=sys.stderr)
             return 2
+
+
+def delete(what: str, name: str, zone: str, more: list[str]) -> int:
+    """A machine's disk stays unless it is named: Packer's have no autoDelete."""
+    with changing() as world:
+        kinds = [what, *(["disks"] if more == ["--delete-disks=boot"] else [])]
+        if any(name not in world[kind] for kind in kinds):
+            print(f"ERROR: (gcloud.compute.{what}.delete) {name} was not found", file=sys.stderr)
+            return 1
+        if what == "disks" and name in world["instances"]:
+            print("ERROR: The disk resource is already being used", file=sys.stderr)
+            return 1
+        for kind in kinds:
+            del world[kind][name]
+            del world["created"][f"projects/my-project/zones/{zone}/{kind}/{name}"]
+    print(f"Deleted [{name}].", file=sys.stderr)
+    return 0
 
 
 def pump(there: socket.socket) -> int:

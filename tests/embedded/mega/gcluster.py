@@ -1,32 +1,37 @@
 """A simulated ``gcluster``: its command line and what it prints, over terraform and packer on PATH.
 
 Made from cmd/ and pkg/shell/ of the Cluster Toolkit v1.95.0 and v1.39.0; test_mega.py runs the real
-program in its place where there is one. It checks no module and no setting: the real one does.
+program in its place where there is one. It checks no module and no setting: the real one does. What
+it starts dies with it as below the real one: Terraform by the kernel, Packer of its closed pipe.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import datetime
 import json
 import os
+import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from tests.embedded.mega.world import note
+from tests.embedded.mega.world import expanded, note, step
+from tests.embedded.mega.world import folder as world_folder
 
 RELEASE = os.environ.get("CORRAL_TEST_MEGA_RELEASE", "v1.95.0")
 OLD = RELEASE == "v1.39.0"
-YAML_SAFE = YAML(typ="safe")
+PR_SET_PDEATHSIG = 1
 
 
 def info(text: str) -> None:
     """With the time since some release between the two."""
     stamp = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     print(text if OLD else f"{stamp}: {text}", flush=True)
+    step(f"gcluster: {text.strip()[:60]}")
 
 
 def fatal(text: str) -> None:
@@ -69,8 +74,10 @@ def main(argv: list[str]) -> None:
 
 
 def create(given: argparse.Namespace) -> Path:
-    data = YAML_SAFE.load(given.what.read_text())
-    settings = YAML_SAFE.load(given.deployment_file.read_text())
+    from ruamel.yaml import YAML  # noqa: PLC0415  # slow to import
+
+    data = YAML(typ="safe").load(given.what.read_text())
+    settings = YAML(typ="safe").load(given.deployment_file.read_text())
     # The deployment file wins over the blueprint's own variables.
     data["vars"] = {**data.get("vars", {}), **settings["vars"]}
     folder = given.out / data["vars"]["deployment_name"]
@@ -79,18 +86,18 @@ def create(given: argparse.Namespace) -> Path:
     info(f'Creating deployment folder "{folder}" ...')
     artifacts = folder / ".ghpc" / "artifacts"
     artifacts.mkdir(parents=True, exist_ok=True)
-    with (artifacts / "expanded_blueprint.yaml").open("w") as file:
-        YAML_SAFE.dump(data, file)
     for group in data["deployment_groups"]:
         for module in group["modules"]:
             kind = module.get("kind", "terraform")
             at = folder / group["group"] / (module["id"] if kind == "packer" else "")
             at.mkdir(parents=True, exist_ok=True)
+    # JSON is YAML; reading it costs the programs below a tenth.
+    (artifacts / "expanded_blueprint.yaml").write_text(json.dumps(data))
     return folder
 
 
 def blueprint(folder: Path) -> dict[str, Any]:
-    return YAML_SAFE.load((folder / ".ghpc/artifacts/expanded_blueprint.yaml").read_text())
+    return expanded(folder)
 
 
 def packer(group: dict[str, Any]) -> bool:
@@ -179,17 +186,32 @@ def change(at: Path, doing: str, done: str, *more: str) -> None:
 
 
 def call(at: Path, *argv: str, quiet: bool = False, good: tuple[int, ...] = (0,)) -> int:
-    done = subprocess.run(
+    process = subprocess.Popen(
         argv,
         cwd=at,
-        check=False,
-        text=True,
         stderr=subprocess.PIPE,
-        stdout=subprocess.DEVNULL if quiet else None,
+        stdout=subprocess.PIPE,
+        close_fds=False,
+        # terraform-exec: Setpgid and Pdeathsig. Packer gets neither.
+        preexec_fn=bound if argv[0] == "terraform" else None,  # noqa: PLW1509  # no threads yet
     )
-    if done.returncode not in good:
-        fatal(f"Error: exit status {done.returncode}\n\n{done.stderr}")
-    return done.returncode
+    errors: list[bytes] = []
+    reader = threading.Thread(target=lambda: errors.append(process.stderr.read()))  # type: ignore[union-attr]
+    reader.start()
+    for line in process.stdout or ():
+        if not quiet:
+            sys.stdout.buffer.write(line)
+            sys.stdout.buffer.flush()
+    reader.join()
+    status = process.wait()
+    if status not in good:
+        fatal(f"Error: exit status {status}\n\n{errors[0].decode()}")
+    return status
+
+
+def bound() -> None:
+    os.setpgid(0, 0)
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def instructions(folder: Path) -> None:
@@ -200,4 +222,12 @@ def instructions(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    # Go's programs die of these, Python's get an exception.
+    for number in (signal.SIGINT, signal.SIGPIPE):
+        signal.signal(number, signal.SIG_DFL)
+    mine = world_folder() / "gcluster.pid"
+    mine.write_text(str(os.getpid()))
+    try:
+        main(sys.argv[1:])
+    finally:
+        mine.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import re
+import time
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -107,15 +108,45 @@ def reservation(world: dict[str, Any], filter: str, zone: str, name: str) -> dic
 
 
 def instances(world: dict[str, Any], filter: str, zone: str) -> dict[str, Any]:
-    label = filter.removeprefix("labels.slurm_cluster_name=")
+    label, _, value = filter.removeprefix("labels.").partition("=")
+    items = [instance(n, i, zone) for n, i in sorted(world["instances"].items())]
     return {
         "kind": "compute#instanceList",
-        "items": [
-            instance(n, i, zone)
-            for n, i in sorted(world["instances"].items())
-            if i["cluster"] == label
-        ],
+        "items": [item for item in items if item["labels"].get(label) == value],
     }
+
+
+def one_instance(world: dict[str, Any], filter: str, zone: str, name: str) -> dict[str, Any]:
+    if name not in world["instances"]:
+        raise missing(f"zones/{zone}/instances/{name}")
+    made = world["created"][f"projects/my-project/zones/{zone}/instances/{name}"]
+    return instance(name, world["instances"][name], zone) | {"creationTimestamp": made}
+
+
+def one_network(world: dict[str, Any], filter: str, name: str) -> dict[str, Any]:
+    if name not in world["networks"]:
+        raise missing(f"global/networks/{name}")
+    made = world["created"][f"projects/my-project/global/networks/{name}"]
+    return {"kind": "compute#network", "name": name, "creationTimestamp": made}
+
+
+def store(world: dict[str, Any], kind: str, path: str) -> dict[str, Any]:
+    """A GET of the API of Lustre, Filestore or Storage."""
+    field, made = ("items", "timeCreated") if kind == "storage" else ("instances", "createTime")
+    stored = {
+        id: {
+            "name": id,
+            made: world["created"][id],
+            "labels": {"ghpc_deployment": key.partition("/")[0]},
+        }
+        for id, key in world["storage"].items()
+    }
+    if path.strip("/") in stored:
+        return stored[path.strip("/")]
+    if path not in ("/b", "/projects/my-project/locations/us-central1-c/instances"):
+        raise missing(path)
+    mine = {"storage": "b/"}.get(kind, "projects/my-project/locations/")
+    return {field: [s for id, s in stored.items() if id.startswith(mine)]}
 
 
 def instance(name: str, record: dict[str, Any], zone: str) -> dict[str, Any]:
@@ -128,18 +159,37 @@ def instance(name: str, record: dict[str, Any], zone: str) -> dict[str, Any]:
         "name": name,
         "status": record.get("status", "RUNNING"),
         "machineType": f"{BASE}/zones/{zone}/machineTypes/{machine}",
-        "labels": {"slurm_cluster_name": record["cluster"], "slurm_instance_role": record["role"]},
+        "labels": labels_of(record),
         "networkInterfaces": [nic],
     }
 
 
+def labels_of(record: dict[str, Any]) -> dict[str, str]:
+    if record["role"] == "packer":
+        return {"ghpc_role": "packer", "ghpc_deployment": record["deployment"]}
+    labels = {"slurm_cluster_name": record["cluster"], "slurm_instance_role": record["role"]}
+    # The toolkit labels what Terraform makes; slurm-gcp's own nodes are not of interest here.
+    return labels | ({"ghpc_deployment": record["deployment"]} if "deployment" in record else {})
+
+
 def disks(world: dict[str, Any], filter: str, zone: str) -> dict[str, Any]:
-    label = filter.removeprefix("labels.slurm_cluster_name=")
+    items = [disk(world, zone, name, cluster) for name, cluster in world["disks"].items()]
+    field, _, value = filter.partition("=")
+    if field == "labels.slurm_cluster_name":
+        items = [item for item in items if item["labels"].get("slurm_cluster_name") == value]
+    elif named := re.fullmatch("name eq '([^']*)'", filter):
+        items = [item for item in items if re.fullmatch(named[1], item["name"])]
+    return {"kind": "compute#diskList", "items": items}
+
+
+def disk(world: dict[str, Any], zone: str, name: str, cluster: str) -> dict[str, Any]:
+    made = world["created"].get(f"projects/my-project/zones/{zone}/disks/{name}")
     return {
-        "kind": "compute#diskList",
-        "items": [
-            {"kind": "compute#disk", "name": n} for n, c in world["disks"].items() if c == label
-        ],
+        "kind": "compute#disk",
+        "name": name,
+        "labels": {"slurm_cluster_name": cluster} if cluster else {},
+        **({"creationTimestamp": made} if made else {}),
+        "users": [f"{BASE}/zones/{zone}/instances/{name}"] if name in world["instances"] else [],
     }
 
 
@@ -148,9 +198,17 @@ def images(world: dict[str, Any], filter: str) -> dict[str, Any]:
     return {
         "kind": "compute#imageList",
         "items": [
-            {"kind": "compute#image", "name": n, "family": f, "status": "READY"}
-            for n, f in world["images"].items()
-            if f == family
+            {
+                "kind": "compute#image",
+                "name": name,
+                "family": family,
+                "status": "READY" if image["finished"] <= time.time() else "PENDING",
+                "labels": image["labels"],
+                "sourceDisk": f"https://www.googleapis.com/compute/v1/{image['disk']}",
+                "creationTimestamp": world["created"][f"images/{name}"],
+            }
+            for name, image in world["images"].items()
+            if image["family"] == family
         ],
     }
 
@@ -171,9 +229,11 @@ ROUTES: list[tuple[str, Any]] = [
     (r"/zones/([^/]+)/machineTypes/([^/]+)", machine_type),
     (r"/zones/([^/]+)/reservations/([^/]+)", reservation),
     (r"/zones/([^/]+)/instances", instances),
+    (r"/zones/([^/]+)/instances/([^/]+)", one_instance),
     (r"/zones/([^/]+)/disks", disks),
     (r"/global/images", images),
     (r"/global/networks", networks),
+    (r"/global/networks/([^/]+)", one_network),
 ]
 
 
@@ -202,7 +262,10 @@ class Server(http.server.ThreadingHTTPServer):
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/compute/v1"
+        return self.url_of("compute")
+
+    def url_of(self, kind: str) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/{kind}/v1"
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -219,9 +282,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 raise RefusedError(
                     401, "authError", "Request had invalid authentication credentials."
                 )
-            body = answer(
-                worlds.read(self.server.folder), parts.path.removeprefix("/compute/v1"), query
-            )
+            worlds.step(f"{self.command} {parts.path}", self.server.folder)
+            _, kind, path = re.split(r"^/(\w+)/v1", parts.path)
+            world = worlds.read(self.server.folder)
+            body = answer(world, path, query) if kind == "compute" else store(world, kind, path)
             status, body = 200, paged(body, query.get("pageToken", ""))
         except RefusedError as error:
             status, body = error.status, error.body

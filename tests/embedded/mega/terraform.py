@@ -5,24 +5,40 @@ Output formats are those of Terraform 1.13 with -no-color.
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import json
+import os
+import pwd
+import signal
+import socket
 import subprocess
 import sys
+import time
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
-from ruamel.yaml import YAML
-from tests.embedded.mega.world import changing, note, read
+from tests.embedded.mega.world import changing, expanded, note, now, read, step
 
 NETWORK_STORAGE = {
     "fs_type": "lustre", "local_mount": "/data", "mount_options": "defaults,_netdev",
     "remote_mount": "exacloud", "server_ip": "172.16.0.7",
 }  # fmt: skip
-ADDRESSES = ("network/vpc", "network/multivpc")
+PROJECT = "projects/my-project"
+ZONE = f"{PROJECT}/zones/us-central1-c"
+STORES = {
+    "managed-lustre": ("google_lustre_instance", f"{PROJECT}/locations/us-central1-c/instances/"),
+    "filestore": ("google_filestore_instance", f"{PROJECT}/locations/us-central1-c/instances/"),
+    "DDN-EXAScaler": ("google_compute_instance", f"{ZONE}/instances/"),
+    "cloud-storage-bucket": ("google_storage_bucket", "b/"),
+}
+stopped: list[int] = []
 
 
 def main(argv: list[str]) -> int:
     note("terraform", argv)
+    signal.signal(signal.SIGINT, lambda number, _: stopped.append(number))
     command = argv[0]
     if command == "version":
         print(
@@ -38,23 +54,98 @@ def main(argv: list[str]) -> int:
     elif command == "init":
         print("\nTerraform has been successfully initialized!")
     elif command == "plan":
-        return plan(argv)
+        with locked("OperationTypePlan") as free:
+            return plan(argv) if free else 1
     elif command == "apply":
-        return apply(Path(next(a for a in reversed(argv) if not a.startswith("-"))))
+        with locked("OperationTypeApply") as free:
+            path = Path(next(a for a in reversed(argv) if not a.startswith("-")))
+            return apply(path) if free else 1
     elif command == "output":
         print(json.dumps(outputs()))
+    elif command == "force-unlock":
+        return unlock(argv[-1])
+    elif command == "import":
+        return import_resource(*argv[-2:])
     else:
         print(f'Terraform has no command named "{command}".', file=sys.stderr)
         return 1
     return 0
 
 
+def error(text: str) -> int:
+    lines = "\n".join(f"│ {line}".rstrip() for line in text.splitlines())
+    print(f"╷\n{lines}\n╵", file=sys.stderr)
+    return 1
+
+
+@contextlib.contextmanager
+def locked(operation: str) -> Generator[bool]:
+    """The lock on the state, in the bucket; SIGKILL leaves it there."""
+    _, _, key = group()
+    with changing() as world:
+        holder = world["locks"].get(key)
+        free = holder is None
+        if free:
+            stamp = f"{datetime.datetime.now(datetime.UTC):%Y-%m-%d %H:%M:%S.%f}000 +0000 UTC"
+            world["locks"][key] = holder = {
+                "ID": str(time.time_ns() // 1000),
+                "Path": f"gs://my-terraform-state/{key}/default.tflock",
+                "Operation": operation,
+                "Who": f"{pwd.getpwuid(os.getuid()).pw_name}@{socket.gethostname()}",
+                "Version": "1.13.4",
+                "Created": stamp,
+                "Info": "",
+            }
+    if not free:
+        info = "\n".join(f"  {name + ':':<10} {value}" for name, value in holder.items())
+        error(
+            "Error: Error acquiring the state lock\n\nError message: writing\n"
+            f'"{holder["Path"]}" failed:\ngoogleapi: Error 412: At least one of the pre-conditions '
+            f"you specified did not hold.,\nconditionNotMet\nLock Info:\n{info}\n\n\n"
+            "Terraform acquires a state lock to protect the state from being written\n"
+            "by multiple users at the same time."
+        )
+    else:
+        step(f"terraform: {operation} holds the lock of {key}")
+    try:
+        yield free
+    finally:
+        if free:
+            with changing() as world:
+                del world["locks"][key]
+            step(f"terraform: {operation} released the lock of {key}")
+
+
+def unlock(id: str) -> int:
+    _, _, key = group()
+    with changing() as world:
+        if world["locks"].get(key, {}).get("ID") != id:
+            return error("Error: Failed to unlock state")
+        del world["locks"][key]
+    print("Terraform state has been successfully unlocked!")
+    return 0
+
+
+def import_resource(address: str, id: str) -> int:
+    variables, deployment_group, key = group()
+    what = resources(variables, deployment_group).get(address)
+    if what is None:
+        return error(f"Error: resource address {address} does not exist in the configuration.")
+    if "instance_from_template" in address:
+        type = address.rpartition(".")[0].rpartition(".")[2]
+        return error(f"Error: resource {type} doesn't support import")
+    if not any(thing == id for _, _, thing in things(what)):
+        return error("Error: Cannot import non-existent remote object")
+    with changing() as world:
+        world["made"].setdefault(key, {})[address] = what
+    print("Import successful!")
+    return 0
+
+
 def group() -> tuple[dict[str, Any], dict[str, Any], str]:
     """Variables, the deployment group of this folder, and its key in the world."""
     here = Path.cwd()
-    artifacts = here.parent / ".ghpc" / "artifacts"
-    text = (artifacts / "expanded_blueprint.yaml").read_text()
-    blueprint = YAML(typ="safe").load(text)
+    blueprint = expanded(here.parent)
     deployment_group = next(g for g in blueprint["deployment_groups"] if g["group"] == here.name)
     return blueprint["vars"], deployment_group, f"{here.parent.name}/{here.name}"
 
@@ -76,8 +167,10 @@ def resources(
             for i in range(settings["network_count"]):
                 at = f'module.{id}.module.vpcs["{i}"].google_compute_network.network'
                 declared[at] = {"networks": f"{variables['deployment_name']}-gpunet-{i}"}
-        elif kind in ("managed-lustre", "filestore", "DDN-EXAScaler", "cloud-storage-bucket"):
-            declared[f"module.{id}.google_storage.this"] = {"storage": id}
+        elif kind in STORES:
+            type, path = STORES[kind]
+            name = f"{variables['deployment_name']}-{id}"
+            declared[f"module.{id}.{type}.this"] = {"storage": path + name}
         elif kind == "schedmd-slurm-gcp-v6-nodeset":
             names = [
                 f"{cluster}-{settings['name']}-{i}" for i in range(settings["node_count_static"])
@@ -113,49 +206,90 @@ def plan(argv: list[str]) -> int:
     return 2 if change and "-detailed-exitcode" in argv else 0
 
 
+def things(what: dict[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Of a resource: where the world has it, its name there, Google's path of it."""
+    for kind, value in what.items():
+        if kind == "networks":
+            yield "networks", value, f"{PROJECT}/global/networks/{value}"
+        elif kind in ("controller", "login"):
+            yield "instances", value, f"{ZONE}/instances/{value}"
+        elif kind == "storage":
+            yield "storage", value, value
+
+
 def apply(path: Path) -> int:
     data = json.loads(path.read_text())
     fail = read()["fail"].get(data["key"], "")
-    added = destroyed = 0
-    for at, what in data["gone"].items():
-        print(f"{at}: Destroying... [id=projects/my-project/{at}]", flush=True)
-        _remove(data, at, what)
-        print(f"{at}: Destruction complete after 11s", flush=True)
-        destroyed += 1
+    destroyed = [at for at, what in data["gone"].items() if removed(data, at, what)]
+    added = 0
+    failed = bool(stopped)
     for at, what in data["add"].items():
+        if stopped:
+            break
         print(f"{at}: Creating...", flush=True)
         if fail and added:
             print(f"{at}: Still creating... [10s elapsed]")
-            print(
-                f"╷\n│ Error: {fail}\n│ \n│   with {at},\n│   on main.tf line 1\n╵", file=sys.stderr
-            )
-            return 1
-        if "google_storage" in at:
+            return error(f"Error: {fail}\n\n  with {at},\n  on main.tf line 1")
+        if "storage" in what:
             print(f"{at}: Still creating... [5m0s elapsed]")
-        _make(data, at, what)
+        if not made(data, at, what):
+            failed = True
+            continue
         print(f"{at}: Creation complete after 5m12s [id=projects/my-project/{at}]", flush=True)
         added += 1
-    print(f"\nApply complete! Resources: {added} added, 0 changed, {destroyed} destroyed.")
-    if "controller" in str(data["add"]):
-        _boot(data)
+    if stopped:
+        return error("Error: execution halted")
+    if failed:
+        return 1
+    print(f"\nApply complete! Resources: {added} added, 0 changed, {len(destroyed)} destroyed.")
     return 0
 
 
-def _make(data: dict[str, Any], at: str, what: dict[str, Any]) -> None:
+def removed(data: dict[str, Any], at: str, what: dict[str, Any]) -> bool:
+    if stopped:
+        return False
+    print(f"{at}: Destroying... [id=projects/my-project/{at}]", flush=True)
+    _remove(data, what)
+    step(f"terraform: {at} destroyed")
+    with changing() as world:
+        del world["made"][data["key"]][at]
+    print(f"{at}: Destruction complete after 11s", flush=True)
+    return True
+
+
+def made(data: dict[str, Any], at: str, what: dict[str, Any]) -> bool:
+    """Made at Google, then written to the state: killed in between, Terraform forgets it."""
+    step(f"terraform: {at} to be made")
+    with changing() as world:
+        for kind, name, path in things(what):
+            if name in world[kind]:
+                error(
+                    f"Error: Error creating: googleapi: Error 409: The resource '{path}' already "
+                    f"exists, alreadyExists\n\n  with {at},\n  on main.tf line 1, in resource:"
+                )
+                return False
+            record: Any = data["key"]
+            if kind == "instances":
+                role = "controller" if "controller" in what else "login"
+                deployment = data["key"].partition("/")[0]
+                record = {"role": role, "cluster": data["cluster"], "deployment": deployment}
+            world[kind][name] = record
+            world["created"][path] = now()
+    if "controller" in what:
+        _boot(data)
+    time.sleep(read().get("slow", 0))
+    step(f"terraform: {at} made")
     with changing() as world:
         world["made"].setdefault(data["key"], {})[at] = what
-        for kind, value in what.items():
-            if kind == "networks":
-                world["networks"][value] = data["key"]
-            elif kind in ("controller", "login"):
-                world["instances"][value] = {"role": kind, "cluster": data["cluster"]}
+    step(f"terraform: {at} in the state")
+    return True
 
 
 def _boot(data: dict[str, Any]) -> None:
     """The controller has slurm-gcp make the nodes."""
     with changing() as world:
-        made = world["made"][data["key"]].values()
-        for names in (w["compute"] for w in made if "compute" in w):
+        declared = (data["add"] | world["made"].get(data["key"], {})).values()
+        for names in (w["compute"] for w in declared if "compute" in w):
             for name in names:
                 world["instances"].setdefault(name, {"role": "compute", "cluster": data["cluster"]})
         hook = world.get("boot")
@@ -167,19 +301,17 @@ def _boot(data: dict[str, Any]) -> None:
         )
 
 
-def _remove(data: dict[str, Any], at: str, what: dict[str, Any]) -> None:
+def _remove(data: dict[str, Any], what: dict[str, Any]) -> None:
     with changing() as world:
         if "controller" in what:
-            mine = [n for n, i in world["instances"].items() if i["cluster"] == data["cluster"]]
+            mine = [n for n, i in world["instances"].items() if i.get("cluster") == data["cluster"]]
             for name in mine:
                 if world["instances"][name]["role"] != "login":
                     del world["instances"][name]
-        for kind, value in what.items():
-            if kind == "networks" and value not in world.get("sticky", ()):
-                world["networks"].pop(value, None)
-            elif kind == "login":
-                world["instances"].pop(value, None)
-        del world["made"][data["key"]][at]
+        for kind, name, path in things(what):
+            if name not in world.get("sticky", ()):
+                world[kind].pop(name, None)
+                world["created"].pop(path, None)
         hook = "controller" in what and world.get("boot")
     if hook:
         subprocess.run(

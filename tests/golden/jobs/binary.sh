@@ -151,6 +151,40 @@ give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'
 give PYTHONUNBUFFERED 1 'lines show when they are printed'
 # Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
 give USE_LIBUV 0 'works with every build of PyTorch'
+[ "$SLURM_PROCID" != 0 ] || (
+  # The beginning of a file is enough: data may be large, and a pipe would never end.
+  starts_mpi() {
+    [ -f "$1" ] || return
+    head -c 65536 "$1" | grep -aEq '^[[:space:]]*(from|import)[[:space:]]+mpi4py' ||
+      ldd "$1" 2>/dev/null | grep -Eq '^[[:space:]]*libmpi(_cxx|ch)?\.so'
+  }
+  script="start the script itself: Slurm starts its ranks"
+  lone=
+  case ${1##*/} in
+  (accelerate)
+    case " $* " in
+    (*" --num_machines"* | *" --num-machines"* | *" --config_file"*) ;;
+    (*" --multi"* | *" --num_processes"* | *" --num-processes"*) lone=yes ;;
+    (*) case ${CUDA_VISIBLE_DEVICES-} in (*,*) lone=yes ;; esac ;;
+    esac
+    [ -z "$lone" ] || lone="accelerate launch with several processes knows of one machine" remedy=$script ;;
+  (deepspeed)
+    case " $* " in
+    (*" --hostfile"* | *" -H "* | *" --no_ssh"*) ;;
+    (*) lone="deepspeed knows of one machine" remedy=$script ;;
+    esac ;;
+  (*)
+    [ -n "${PMIX_RANK-}${PMI_RANK-}" ] || for word in "$@"; do
+      file=$(command -v -- "$word")
+      if [ "$word" = mpi4py ] || starts_mpi "${file:-$word}"; then
+        lone="Slurm starts MPI without PMIx and PMI-2 here"
+        remedy="MpiDefault=pmix in slurm.conf (slurm.settings of the cluster file)"
+      fi
+    done ;;
+  esac
+  [ -z "$lone" ] ||
+    echo "corral: warning: $lone, so each of ${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS} ranks is a separate world: $remedy" >&2
+)
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
 export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
 tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}

@@ -183,6 +183,40 @@ if [ "$SLURM_LOCALID" = 0 ]; then
     done </dev/null >/dev/null 2>&1 &
   )
 fi
+[ "$SLURM_PROCID" != 0 ] || (
+  # The beginning of a file is enough: data may be large, and a pipe would never end.
+  starts_mpi() {
+    [ -f "$1" ] || return
+    head -c 65536 "$1" | grep -aEq '^[[:space:]]*(from|import)[[:space:]]+mpi4py' ||
+      ldd "$1" 2>/dev/null | grep -Eq '^[[:space:]]*libmpi(_cxx|ch)?\.so'
+  }
+  script="start the script itself: Slurm starts its ranks"
+  lone=
+  case ${1##*/} in
+  (accelerate)
+    case " $* " in
+    (*" --num_machines"* | *" --num-machines"* | *" --config_file"*) ;;
+    (*" --multi"* | *" --num_processes"* | *" --num-processes"*) lone=yes ;;
+    (*) case ${CUDA_VISIBLE_DEVICES-} in (*,*) lone=yes ;; esac ;;
+    esac
+    [ -z "$lone" ] || lone="accelerate launch with several processes knows of one machine" remedy=$script ;;
+  (deepspeed)
+    case " $* " in
+    (*" --hostfile"* | *" -H "* | *" --no_ssh"*) ;;
+    (*) lone="deepspeed knows of one machine" remedy=$script ;;
+    esac ;;
+  (*)
+    [ -n "${PMIX_RANK-}${PMI_RANK-}" ] || for word in "$@"; do
+      file=$(command -v -- "$word")
+      if [ "$word" = mpi4py ] || starts_mpi "${file:-$word}"; then
+        lone="Slurm starts MPI without PMIx and PMI-2 here"
+        remedy="MpiDefault=pmix in slurm.conf (slurm.settings of the cluster file)"
+      fi
+    done ;;
+  esac
+  [ -z "$lone" ] ||
+    echo "corral: warning: $lone, so each of ${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS} ranks is a separate world: $remedy" >&2
+)
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
 export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
 tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}

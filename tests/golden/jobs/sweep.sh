@@ -10,6 +10,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@300
+#SBATCH --comment=corral:signal=USR1
 
 set -u
 job=/shared/corral/jobs/corral/x
@@ -92,7 +93,7 @@ eval "set -- $point"
 near=""
 near() {
   near=1
-  echo "corral: the time limit is near: ranks get SIGUSR1, to save and leave" >&2
+  echo "corral: the time limit is near, or a node is taken back: ranks get SIGUSR1, to save and leave" >&2
   kill -USR1 "$ranks" 2>/dev/null
   (sleep 280; scontrol requeue "$SLURM_JOB_ID") >/dev/null 2>&1 &
 }
@@ -229,13 +230,21 @@ gone() {
   done
   wait
 }
+# taken_back: nodes that their cloud takes back (preemption.sh): the end of this run is not the script's fault.
+taken_back() {
+  sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %E' 2>/dev/null |
+    sed -n 's/^\([^ ]*\) corral: the cloud takes this machine back$/\1/p' | sort -u | tr '\n' ' '
+}
 again() {
   echo "corral: $1: the job starts again" >&2
   scontrol requeue "$SLURM_JOB_ID" || return
   sleep 600
 }
 if [ "$status" -ne 0 ]; then
-  if [ -n "$near" ] || [ "$status" -eq 75 ]; then
+  taken=$(taken_back)
+  if [ -n "$taken" ]; then
+    again "its cloud takes back ${taken% }"
+  elif [ -n "$near" ] || [ "$status" -eq 75 ]; then
     if [ -n "$had" ] && [ "$had" = "$(newest)" ]; then
       echo "corral: this run saved no checkpoint after $had: starting again would not end" >&2
     else

@@ -11,6 +11,7 @@
 #SBATCH --open-mode=append
 #SBATCH --requeue
 #SBATCH --signal=B:USR1@120
+#SBATCH --comment=corral:signal=USR1
 
 set -u
 job=/shared/corral/jobs/corral/x
@@ -72,7 +73,7 @@ export PYTHONPATH="$job/lib${PYTHONPATH:+:$PYTHONPATH}"
 near=""
 near() {
   near=1
-  echo "corral: the time limit is near: ranks get SIGUSR1, to save and leave" >&2
+  echo "corral: the time limit is near, or a node is taken back: ranks get SIGUSR1, to save and leave" >&2
   kill -USR1 "$ranks" 2>/dev/null
   (sleep 100; scontrol requeue "$SLURM_JOB_ID") >/dev/null 2>&1 &
 }
@@ -186,6 +187,40 @@ if [ "$SLURM_LOCALID" = 0 ]; then
     done </dev/null >/dev/null 2>&1 &
   )
 fi
+[ "$SLURM_PROCID" != 0 ] || (
+  # The beginning of a file is enough: data may be large, and a pipe would never end.
+  starts_mpi() {
+    [ -f "$1" ] || return
+    head -c 65536 "$1" | grep -aEq '^[[:space:]]*(from|import)[[:space:]]+mpi4py' ||
+      ldd "$1" 2>/dev/null | grep -Eq '^[[:space:]]*libmpi(_cxx|ch)?\.so'
+  }
+  script="start the script itself: Slurm starts its ranks"
+  lone=
+  case ${1##*/} in
+  (accelerate)
+    case " $* " in
+    (*" --num_machines"* | *" --num-machines"* | *" --config_file"*) ;;
+    (*" --multi"* | *" --num_processes"* | *" --num-processes"*) lone=yes ;;
+    (*) case ${CUDA_VISIBLE_DEVICES-} in (*,*) lone=yes ;; esac ;;
+    esac
+    [ -z "$lone" ] || lone="accelerate launch with several processes knows of one machine" remedy=$script ;;
+  (deepspeed)
+    case " $* " in
+    (*" --hostfile"* | *" -H "* | *" --no_ssh"*) ;;
+    (*) lone="deepspeed knows of one machine" remedy=$script ;;
+    esac ;;
+  (*)
+    [ -n "${PMIX_RANK-}${PMI_RANK-}" ] || for word in "$@"; do
+      file=$(command -v -- "$word")
+      if [ "$word" = mpi4py ] || starts_mpi "${file:-$word}"; then
+        lone="Slurm starts MPI without PMIx and PMI-2 here"
+        remedy="MpiDefault=pmix in slurm.conf (slurm.settings of the cluster file)"
+      fi
+    done ;;
+  esac
+  [ -z "$lone" ] ||
+    echo "corral: warning: $lone, so each of ${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS} ranks is a separate world: $remedy" >&2
+)
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
 export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
 tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
@@ -224,13 +259,21 @@ gone() {
   done
   wait
 }
+# taken_back: nodes that their cloud takes back (preemption.sh): the end of this run is not the script's fault.
+taken_back() {
+  sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %E' 2>/dev/null |
+    sed -n 's/^\([^ ]*\) corral: the cloud takes this machine back$/\1/p' | sort -u | tr '\n' ' '
+}
 again() {
   echo "corral: $1: the job starts again" >&2
   scontrol requeue "$SLURM_JOB_ID" || return
   sleep 600
 }
 if [ "$status" -ne 0 ]; then
-  if [ -n "$near" ] || [ "$status" -eq 75 ]; then
+  taken=$(taken_back)
+  if [ -n "$taken" ]; then
+    again "its cloud takes back ${taken% }"
+  elif [ -n "$near" ] || [ "$status" -eq 75 ]; then
     if [ -n "$had" ] && [ "$had" = "$(newest)" ]; then
       echo "corral: this run saved no checkpoint after $had: starting again would not end" >&2
     else

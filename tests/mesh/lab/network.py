@@ -172,6 +172,11 @@ class Networks:
         """Forward all again."""
         self.inside(home, "nft", "flush", "chain", "ip", "home", "cut")
 
+    def limit(self, home: int, mbps: int) -> None:
+        """What a home sends to the internet goes at so many Mb/s."""
+        shape = ("root", "tbf", "rate", f"{mbps}mbit", "burst", "32kb", "latency", "100ms")
+        self.inside(home, "tc", "qdisc", "replace", "dev", "wan", *shape)
+
     def remove(self, homes: int) -> None:
         """All of it; what is gone already is not an error."""
         ip("link", "del", f"cm{self.index}h", check=False)

@@ -48,14 +48,20 @@ def test_there_are_some() -> None:
 
 
 def test_services_of_corrals_own_are_found() -> None:
-    assert SERVICES == ["corral.web", "corral.web.as_user", "corral.web.metrics"]
+    assert SERVICES == [
+        "corral.web",
+        "corral.web.as_user",
+        "corral.web.login.helper",
+        "corral.web.metrics",
+        "corral.web.users.job_end",
+    ]
 
 
 def test_they_are_of_all_kinds() -> None:
     assert {name.rpartition("/")[0] for name in PROGRAMS} == {
         *("", "../providers/gcp/programs", "../providers/runpod/programs", "benchmarks"),
         *("backup", "containers", "gates", "jobs", "jobs/batch", "ledger"),
-        *("prolog", "prolog/prolog.d", "prolog/epilog.d", "prove", "state"),
+        *("prolog", "prolog/prolog.d", "prolog/epilog.d", "notify", "prove", "state"),
     }
     assert {name.rpartition("/")[2].partition(".")[1:] for name in PROGRAMS} == {
         (".", "py"),

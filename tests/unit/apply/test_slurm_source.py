@@ -14,8 +14,10 @@ from corral.errors import Code, CorralError
 from corral.events import ignore
 from corral.inspect.facts import Facts
 from corral.providers import slurm_build
+from corral.runtime.http_client import Response
 from corral.slurm.packages import NAMES, DebSet, Family
 from corral.spec.models import ClusterSpec, NodeGroup, Slurm, SlurmSource
+from corral.spec.slurm.tarballs import tarball_of
 
 FACTS = Facts(
     *("n", "debian", "13", "6.12", 2, 1, 2, 1, 2000, "v2", True, "10.0.0.1"),
@@ -68,8 +70,73 @@ def test_folders_that_are_none_are_named(tmp_path: Path) -> None:
 def test_a_tarball_with_another_digest_is_not_built(tmp_path: Path) -> None:
     tarball = tmp_path / "slurm.tar.gz"
     tarball.write_text("x")
-    with pytest.raises(CorralError, match="another file than the cluster file declares"):
+    with pytest.raises(CorralError, match="another file than the one that is asked for"):
         resolve(SlurmSource(tarball=str(tarball), sha256="0" * 64))
+
+
+@pytest.mark.parametrize("mirror", [None, "https://mirror.example/slurm-25.11.6.tar.bz2"])
+def test_a_known_release_brings_address_and_digest(
+    mirror: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another file than the one that others pin is refused, wherever it comes from."""
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path / "state"))
+    known = tarball_of("25.11.6")
+    assert known is not None
+    fetched: list[str] = []
+    notes: list[str] = []
+
+    def fetch(address: str) -> bytes:
+        fetched.append(address)
+        return b"another file"
+
+    monkeypatch.setattr(slurm_source, "_fetch", fetch)
+    source = SlurmSource(release="25.11.6", tarball=mirror)
+    with pytest.raises(CorralError, match="another file") as caught:
+        asyncio.run(slurm_debs(spec(source), {"n": FACTS}, lambda e: notes.append(e.message)))
+    assert fetched == [mirror or known.address]
+    assert known.sha256 in caught.value.tail
+    assert notes[0] == f"digest of Slurm 25.11.6: {known.seen}"
+    assert not (tmp_path / "state" / slurm_source.CACHE).exists(), "it is not kept"
+
+
+def test_what_was_kept_is_compared_and_fetched_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A bad download of an earlier Corral does not make it refuse a good one."""
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
+    digest = hashlib.sha256(b"source").hexdigest()
+    kept = tmp_path / slurm_source.CACHE / f"{digest[:16]}-slurm.tar.bz2"
+    kept.parent.mkdir()
+    kept.write_bytes(b"half of it")
+    fetched: list[str] = []
+    used: list[Path] = []
+
+    def fetch(address: str) -> bytes:
+        fetched.append(address)
+        return b"source"
+
+    async def debs(tarball: Path, *_: object) -> Path:
+        used.append(tarball)
+        return fill(tmp_path / "debs")
+
+    monkeypatch.setattr(slurm_source, "_fetch", fetch)
+    monkeypatch.setattr(slurm_source, "built", debs)
+    source = SlurmSource(tarball="https://mirror.example/slurm.tar.bz2", sha256=digest)
+    for _ in range(2):
+        assert resolve(source) is not None
+    assert fetched == [source.tarball]
+    assert [tarball.read_bytes() for tarball in used] == [b"source"] * 2
+
+
+def test_a_body_that_broke_off_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Client:
+        def send(self, *_: object, **__: object) -> Response:
+            return Response(b"half", {}, 4)
+
+    monkeypatch.setattr(slurm_source, "HttpClient", Client)
+    with pytest.raises(CorralError, match="4 bytes are missing") as caught:
+        slurm_source._fetch("https://mirror.example/slurm.tar.bz2")
+    assert caught.value.code is Code.NOT_FOUND
 
 
 def test_packages_are_built_for_one_release(tmp_path: Path) -> None:

@@ -133,7 +133,8 @@ def fault(line: str) -> str:
     command, path, rest = verb_of(words)
     if not path:
         named = words[:1] in (["--help"], ["-h"], ["--version"], ["VERB"])
-        return "" if named else f"no verb {words}"
+        options = {name for param in command.params for name in param.opts}
+        return "" if named or (len(words) == 1 and words[0] in options) else f"no verb {words}"
     if not rest or rest[0] in ("--help", "-h"):
         return ""  # the name of a verb
     if getattr(command, "commands", None):

@@ -12,6 +12,7 @@ import pytest
 from corral.api.lifecycle.bundle import Bundled
 from corral.api.operations.nodes import Outcome
 from corral.api.operations.overview import Member, Status, Trouble
+from corral.apply.left_out import LeftOut
 from corral.errors import Code, CorralError
 from corral.inspect.services import Backup
 from corral.plan.model import Plan
@@ -33,10 +34,16 @@ from .conftest import (
 Golden = Callable[[str, str], None]
 
 
+def without(plan: Plan) -> Plan:
+    """The plan with nodes that are left as they are."""
+    silent = {node: f"{node} does not answer" for node in ("node3", "node4")}
+    return dataclasses.replace(plan, unreachable={**silent, "node7": "its host key has changed"})
+
+
 def approving(*plans: Plan) -> Callable[..., bool]:
     """An ``api.up`` that shows these plans for approval."""
 
-    def up(spec: ClusterSpec, emit: Any, approve: Callable[[Plan], bool]) -> bool:
+    def up(spec: ClusterSpec, emit: Any, approve: Callable[[Plan], bool], **_: object) -> bool:
         return all(approve(plan) for plan in plans)
 
     return up
@@ -52,6 +59,8 @@ def approving(*plans: Plan) -> Callable[..., bool]:
         ("plan-machines", MACHINES, []),
         ("plan-changes", CHANGES, []),
         ("plan-diff", CHANGES, ["--diff"]),
+        ("plan-without-nodes", without(CHANGES), ["--keep-going"]),
+        ("plan-empty-without-nodes", without(EMPTY), ["--keep-going"]),
     ],
 )
 def test_plan(  # noqa: PLR0917
@@ -138,6 +147,21 @@ def test_up_with_nothing_to_do_still_proves(corral: Run, fake: Fake) -> None:
     assert "laptop: proven" in result.stdout
 
 
+def test_up_names_the_nodes_that_it_left_out(corral: Run, fake: Fake) -> None:
+    def up(*_: object, left_out: LeftOut) -> bool:
+        return left_out.takes(CorralError(Code.UNREACHABLE, "is silent", node="node2"))
+
+    fake.answer("up", up)
+    fake.answer("prove", GOOD_PROOF)
+    result = corral("up", "laptop.yaml", "--yes", "--keep-going")
+    assert result.exit_code == 1, "the proof is good, and node2 is not done"
+    assert "1 node left out: node2" in result.stderr and "is silent" in result.stderr
+    assert "machines that answer" in result.stderr
+    assert dict(fake.calls["prove"][0][1]) == {"without": {"node2": "is silent"}}
+    data = stdout_json(corral("up", "laptop.yaml", "--yes", "--keep-going", "--json"))
+    assert data["left_out"] == {"node2": "is silent"}
+
+
 def test_up_that_is_not_proven_is_not_good(corral: Run, fake: Fake) -> None:
     fake.answer("up", approving(CHANGES))
     fake.answer("prove", BAD_PROOF)
@@ -188,7 +212,10 @@ def test_prove_as_json_is_the_proof(corral: Run, fake: Fake, known: Any) -> None
     result = corral("prove", "--json", "--only", "smoke", "--only", "rest.answers")
     assert result.exit_code == 0
     assert stdout_json(result) == GOOD_PROOF.as_dict()
-    assert fake.calls["prove"][0][1] == {"only": ("smoke", "rest.answers")}
+    assert fake.calls["prove"][0][1] == {
+        "only": ("smoke", "rest.answers"),
+        "without": (),
+    }
 
 
 # status

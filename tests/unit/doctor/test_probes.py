@@ -92,6 +92,18 @@ CASES: tuple[tuple[str, str, Mapping[str, Mapping[str, str]], str], ...] = (
         "ldaps://b refuses the password",
     ),
     (
+        "F2241",
+        N1,
+        {
+            CTL: {
+                "outages": f"{N1}|100|200|DRAIN|root(0)||the fan is loud\n"
+                f"{N1}|300|400|DOWN*|slurm(64030)||Not responding\n"
+                f"{N1}|500|Unknown|DRAIN|root(0)||health.gpus: 7 of 8 GPUs"
+            }
+        },
+        "3 causes in 30 days: the fan is loud; ",
+    ),
+    (
         "F2240",
         CTL,
         {CTL: {"backup": f"{BACKUP}timer active\nlast"}},

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from corral.elastic.marks import Marks, decide, nodes_of_jobs, together
+from corral.agents import program
+from corral.elastic.marks import TAKEN_REASON, Marks, decide, nodes_of_jobs, together
 from corral.elastic.marks import states as words_of
 from corral.inspect.jobs import PLACED
 from corral.inspect.slurm import NODES
@@ -53,6 +54,30 @@ def test_what_is_not_rented_is_not_ended_and_others_are_left_alone() -> None:
     decided = marks(())
     assert decided.go == ()
     assert "desk" not in (*decided.come, *decided.go, *decided.failed, *decided.wake)
+
+
+def test_a_machine_that_is_taken_back_goes_at_once_and_comes_again() -> None:
+    line = "NodeName=gpu0 CoresPerSocket=1 CPUAlloc=0 State={state} ThreadsPerCore=1 Reason={why}"
+    why = f"{TAKEN_REASON} [root@2026-11-29T10:00:00]"
+    down = decide(
+        states(line.format(state="DOWN+CLOUD+DRAIN", why=why)), ("gpu0",), (), {"h": (("gpu0",), 0)}
+    )
+    assert (down.taken, down.failed) == (("gpu0",), ())
+    off = "DOWN+CLOUD+DRAIN+POWERED_DOWN"
+    powered = decide(states(line.format(state=off, why=why)), (), (), {"h": (("gpu0",), 0)})
+    assert (powered.taken, powered.back) == ((), ("gpu0",))
+    other = decide(
+        states(line.format(state="DOWN+CLOUD", why="corral: no GPU [root@2026-11-29T10:00:00]")),
+        ("gpu0",),
+        (),
+        {"h": (("gpu0",), 0)},
+    )
+    assert (other.taken, other.failed) == ((), ("gpu0",))
+
+
+def test_the_program_gives_the_reason_that_is_read() -> None:
+    assert f"reason='{TAKEN_REASON}'" in program("../providers/gcp/programs/preemption.sh")
+    assert TAKEN_REASON.replace("corral: ", " corral: ") in program("jobs/batch/again.sh")
 
 
 def test_some_stay() -> None:

@@ -22,6 +22,7 @@ TEXTS = {
     "inspect/mesh.py": {"CONTAINER": PART, "STATUS": PART},
     "inspect/services.py": {"log": LOG, "log_file": LOG, "trusted_log": LOG},
     "inspect/slurm.py": {
+        "ALL_UP": WORKS,
         "CLIENT": FILE,
         "COMMANDS_WORK": WORKS,
         "DATABASE_UP": WORKS,

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = Path(__file__).parents[3] / "src/corral"
-MAKERS = {"hosts/framing.py", "inspect/question.py", "apply/observation.py"}
+MAKERS = {"hosts/framing.py", "inspect/question.py", "apply/observation.py", "testing/emulated.py"}
 """Who makes an Inquiry. ``apply/observation`` asks resources, whose names are their ids."""
 WORD = re.compile(r"\w+")
 TEXTS = {"texts", "require", "answers", "sections"}

@@ -10,7 +10,7 @@ import pytest
 from corral.inspect import slurm
 from corral.inspect.question import Question, inquiry
 
-VERSION, CANDIDATE, _ = slurm.INSTALLED
+VERSION, CANDIDATE, _, PMIX = slurm.INSTALLED
 OFFERED = "#!/bin/sh\necho '  Candidate: 24.11.5-4'\n"
 
 
@@ -54,3 +54,31 @@ def test_a_machine_reports_what_it_has_or_is_offered(
     )
     answers = asked.answers(done.stdout, "n", "asking")
     assert [text for text in answers.values() if text] == expected
+
+
+@pytest.mark.parametrize(
+    ("slurmd", "depends", "expected"),
+    [
+        ("echo slurm-wlm 24.11.5", "  Depends: libpmix2t64", False),  # the plugin is not there
+        (None, "  Depends: libpmix2t64", True),
+        (None, "  Depends: libmunge2", False),
+    ],
+    ids=["installed without it", "offered", "offered without it"],
+)
+def test_pmix_is_of_the_slurm_that_is_there_else_of_the_one_that_comes(
+    slurmd: str | None, depends: str, expected: bool, tmp_path: Path
+) -> None:
+    asked = inquiry((PMIX,))
+    for name, text in {"apt-cache": f"echo '{depends}'", "slurmd": slurmd}.items():
+        if text is not None:
+            (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+            (tmp_path / name).chmod(0o755)
+    (tmp_path / "grep").symlink_to("/usr/bin/grep")
+    done = subprocess.run(
+        ["/bin/sh", "-c", asked.script],
+        env={"PATH": str(tmp_path)},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert PMIX.read(asked.answers(done.stdout, "n", "asking")) is expected

@@ -41,6 +41,12 @@ def test_each_number_is_in_one_row() -> None:
     ]
 
 
+def test_the_newest_numbers_are_all_there() -> None:
+    """NVLink 5's and later ones: to the last name of nverror.h, kernel modules 595.45.04."""
+    assert set(range(143, 177)) <= xids_by_number().keys()
+    assert {xids_by_number()[number].do for number in (152, 153)} == {"job"}
+
+
 @pytest.mark.parametrize("first", range(1, 200, 50))
 def test_the_doctor_names_its_failure(first: int) -> None:
     """154 alone asks for what its message has; all others mean one thing."""

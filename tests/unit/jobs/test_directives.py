@@ -10,6 +10,7 @@ import pytest
 from corral import api
 from corral.errors import Code, CorralError
 from corral.jobs.directives import asked_of
+from corral.jobs.limits import gpus_left_out
 from corral.jobs.model import JobSpec
 from corral.slurm.directives import directives, sbatch_options
 from corral.spec.load import load_or_raise
@@ -34,6 +35,7 @@ def asked(*lines: str, **given: Any) -> dict[str, Any]:
         (["--gpus-per-node=h100:8"], {"gpus_per_node": 8, "gpu_type": "h100"}),
         (["--gpus=8", "-N 2"], {"nodes": 2, "gpus_per_node": 4}),
         (["-n4 -N2 --gpus-per-task=1"], {"nodes": 2, "ranks_per_node": 2, "gpus_per_node": 2}),
+        (["--gres=shard:1"], {"gpus_per_node": 0, "sbatch": ("--gres=shard:1",)}),
         (["--mem=16G"], {"mem": "16G"}),
         (["--mem=16000"], {"mem": "16000M"}),
         (["--mem=1500K"], {"mem": "2M"}),
@@ -177,6 +179,28 @@ def test_carried_options_stand_in_the_batch_script_and_are_read_back() -> None:
     read = {option.name: option.value for option in directives(script)}
     assert (read["comment"], read["account"]) == ("a b # c & $x", "lab")
     assert "exclusive" in read
+
+
+def test_a_part_of_a_shared_gpu_is_asked_for_as_the_guide_has_it() -> None:
+    """``corral run small.py -G 0 --sbatch --gres=shard:1``; it wins over the script's own line."""
+    given = {"script": "/shared/a.sh", "in_place": True, "gpus_per_node": 0}
+    job = api.job_spec({**given, "sbatch": ("--gres=shard:1",)})
+    read = [(o.name, o.value) for o in directives(api.job_script(LAPTOP, job))]
+    assert [value for name, value in read if name == "gres"] == ["shard:1"]
+    assert asked("--gres=gpu:2", sbatch=("--gres=shard:1",)) == {}
+    with pytest.raises(CorralError, match="GPUs or a part of one"):
+        api.job_spec({**given, "gpus_per_node": 1, "sbatch": ("--gres=shard:1",)})
+    for other in ("--gres=gpu:1", "--gres=shard:0", "--gres=shard:1,gpu:1", "--gres=nic:1"):
+        with pytest.raises(CorralError):
+            api.job_spec({**given, "sbatch": (other,)})
+
+
+def test_a_job_of_a_shared_gpu_gets_no_entire_one() -> None:
+    """Where it leaves the number of GPUs out, a sweep has one each."""
+    fields = {"script": "a.py", "sweep": {"lr": ["1", "2"]}}
+    assert gpus_left_out(api.job_spec(fields), LAPTOP).gpus_per_node == 1
+    shared = api.job_spec({**fields, "sbatch": ("--gres=shard:1",)})
+    assert gpus_left_out(shared, LAPTOP).gpus_per_node == 0
 
 
 @pytest.mark.parametrize(

@@ -91,9 +91,10 @@ PLAIN = User(name="alice", uid=2001)
         (laptop(users=(PLAIN,), qos=(Qos(name="low"),)), True),
         (laptop(accounts=(Account(name="a", limits=Limits(gpus=1)),)), True),
         (laptop(proof=ScheduledProof(every="1d")), True),
-        (laptop(users=(PLAIN,)), False),
+        (laptop(users=(PLAIN,)), True),
         (laptop(users=(LIMITED,), slurm=Slurm(accounting=False)), False),
-        (laptop(), False),
+        (laptop(), True),
+        (laptop(slurm=Slurm(accounting=False)), False),
     ],
 )
 def test_where_the_proof_has_its_own_user(spec: ClusterSpec, own: bool) -> None:

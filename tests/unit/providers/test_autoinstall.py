@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -14,8 +15,9 @@ import jsonschema
 import pytest
 from ruamel.yaml import YAML
 
+from corral import api
 from corral.errors import Code, CorralError
-from corral.providers.autoinstall import Install, autoinstall_files, reservations
+from corral.providers.autoinstall import Install, autoinstall_files, boot_parameters, reservations
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 
@@ -172,3 +174,57 @@ def test_root_and_machines_of_others_are_refused() -> None:
     rehearsed = load_or_raise(REPO / "examples/laptop.yaml")
     with pytest.raises(CorralError, match="comes installed"):
         autoinstall_files(rehearsed, DHCP)
+
+
+def test_a_static_address_without_dhcp_is_for_the_kernel_of_the_installer(tmp_path: Path) -> None:
+    """It configures the network before it can fetch the file that has the address."""
+    debian = replace(STATIC, system="debian")
+    words = boot_parameters(lab(), debian)["node1"]
+    assert words == (
+        "netcfg/choose_interface=eno1 netcfg/disable_autoconfig=true "
+        "netcfg/get_ipaddress=192.168.1.11 netcfg/get_netmask=255.255.255.0 "
+        "netcfg/get_gateway=192.168.1.1 netcfg/get_nameservers=192.168.1.1 "
+        "netcfg/confirm_static=true"
+    )
+    two = replace(debian, interface="", nameservers=("192.168.1.1", "9.9.9.9"))
+    other = boot_parameters(lab(), two)["node1"]
+    assert other.startswith("netcfg/choose_interface=auto ")
+    assert ' netcfg/get_nameservers="192.168.1.1 9.9.9.9" ' in other
+    made = api.export_autoinstall(lab(), tmp_path / "static", debian)
+    assert any(line.startswith("# node1,") and line.endswith(words) for line in made.next)
+    made = api.export_autoinstall(lab(), tmp_path / "dhcp", replace(DHCP, system="debian"))
+    assert not any("where no DHCP server answers" in line for line in made.next)
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_debians_installer_takes_name_and_address_once_it_has_the_file(
+    configured: bool, tmp_path: Path
+) -> None:
+    for name in ("kill-all-dhcp", "netcfg"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho {name} >> {tmp_path}/ran\n")
+        (tmp_path / name).chmod(0o755)
+    if configured:
+        (tmp_path / "interfaces").touch()
+    command = preseed(DHCP)["preseed/early_command"].replace("/etc/network/", f"{tmp_path}/")
+    subprocess.run(["sh", "-c", command], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
+    ran = (tmp_path / "ran").read_text().split() if configured else []
+    assert ran == (["kill-all-dhcp", "netcfg"] if configured else [])
+
+
+@pytest.mark.skipif(not shutil.which("xorriso"), reason="xorriso is not installed")
+def test_the_printed_command_makes_the_second_medium(tmp_path: Path) -> None:
+    folder = tmp_path / "my media"
+    made = api.export_autoinstall(lab(), folder, STATIC)
+    commands = [shlex.split(line) for line in made.next if line.startswith("xorriso ")]
+    assert [Path(command[-1]).name for command in commands] == ["node0", "node1", "node2"]
+    subprocess.run(commands[2], check=True, capture_output=True)
+    iso = folder / "node2.iso"
+    # By the label cloud-init knows it: ds-identify reads it by blkid.
+    asked = ["blkid", "-p", "-o", "value", "-s", "LABEL", iso]
+    label = subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+    assert label.strip() == "CIDATA"
+    read = ["xorriso", "-osirrox", "on", "-indev", iso, "-extract", "/", tmp_path / "read"]
+    subprocess.run(read, check=True, capture_output=True)
+    assert {path.name: path.read_text() for path in (tmp_path / "read").iterdir()} == {
+        name: (folder / "node2" / name).read_text() for name in ("user-data", "meta-data")
+    }

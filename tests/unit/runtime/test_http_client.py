@@ -225,6 +225,6 @@ def test_one_module_sends_requests_with_the_standard_library(repo: Path) -> None
     assert not {
         name
         for name, file in senders.items()
-        if not file.read_text().startswith("# Installed as: ")
+        if "# Installed as: " not in file.read_text()[:60]
         or any(module.partition(".")[0] == "corral" for module in imports(file))
     }

@@ -7,7 +7,7 @@ from dataclasses import replace
 from corral.roles.slurm.elastic_nodes import times
 from corral.slurm.conf.cluster import slurm_files
 from corral.slurm.conf.conf_file import Setting, SlurmFiles, assembled
-from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.conf.model import ClusterConf, GpuConf, NodeConf, PartitionConf
 from corral.slurm.version import SlurmVersion
 
 
@@ -25,9 +25,7 @@ SLOTS = NodeConf(
     cores_per_socket=2,
     threads_per_core=1,
     memory_mib=7935,
-    gpu_type="fake",
-    gpu_count=2,
-    gpu_files="/dev/nvidia[0-1]",
+    gpus=(GpuConf("fake", 2, "/dev/nvidia[0-1]"),),
     features=("compute",),
 )
 WORKSTATION = NodeConf(
@@ -38,13 +36,11 @@ WORKSTATION = NodeConf(
     cores_per_socket=24,
     threads_per_core=1,
     memory_mib=128400,
-    gpu_type="rtx5090",
-    gpu_count=1,
-    gpu_files="/dev/nvidia0",
+    gpus=(GpuConf("rtx5090", 1, "/dev/nvidia0"),),
     features=("rtx",),
 )
 PLAIN = NodeConf("cpu", "", 64, 2, 16, 2, 257000)
-DGX = NodeConf("dgx", "", 224, 2, 56, 2, 2063000, "h100", 8, gpu_detect="nvidia")
+DGX = NodeConf("dgx", "", 224, 2, 56, 2, 2063000, (GpuConf("h100", 8),), gpu_detect="nvidia")
 
 
 def cluster(members: tuple[NodeConf, ...], **changes: object) -> ClusterConf:
@@ -84,15 +80,30 @@ def render(conf: ClusterConf) -> dict[str, str]:
 _MIXED = (
     *nodes(2, PLAIN, "10.1.0"),
     *nodes(4, DGX, "10.2.0"),
-    replace(SLOTS, name="old9", address="10.3.0.9", gpu_type="", gpu_count=4,
-            gpu_files="/dev/nvidia[0-2,4]", features=(), port=7018),
+    replace(SLOTS, name="old9", address="10.3.0.9", gpus=(GpuConf("", 4, "/dev/nvidia[0-2,4]"),),
+            features=(), port=7018),
     replace(DGX, name="dgx7", address="10.2.0.17"),
     replace(PLAIN, name="cpu-a", address="10.1.0.99"),
 )  # fmt: skip
 
+_TYPES = (
+    GpuConf("a100", 2, "/dev/nvidia[0-1]"),
+    GpuConf("t4", 2, "/dev/nvidia2,/dev/nvidia3", shards=4),
+)
+_SHARED = (GpuConf("l4", 2, "/dev/nvidia[0-1]", shards=2),)
+
 CLUSTERS = {
     "laptop": LAPTOP,
     "laptop-munge": replace(LAPTOP, auth="munge"),
+    "backup-controller": replace(
+        LAPTOP, backup="node1", backup_address="10.89.0.3", state="/shared/slurmctld"
+    ),
+    "gpu-types": cluster(
+        (
+            *nodes(2, replace(SLOTS, gpus=_TYPES), "10.88.0"),
+            replace(SLOTS, name="share9", address="10.88.0.99", gpus=_SHARED),
+        )
+    ),
     "no-accounting-no-rest": replace(LAPTOP, accounting_host="", rest=False),
     "lab-ubuntu-24.04": cluster(
         nodes(3, WORKSTATION, "192.168.1"),
@@ -135,6 +146,9 @@ CLUSTERS = {
         Epilog="/etc/slurm/epilog.sh",
         PrologEpilogTimeout="300",
         SchedulerParameters="nohold_on_prolog_fail",
+    ),
+    "messages": with_settings(
+        MailProg="/usr/local/sbin/corral-notify", ScronParameters="enable", PrologFlags="X11"
     ),
     "health": with_settings(
         HealthCheckProgram="/usr/local/sbin/corral-health",

@@ -85,6 +85,7 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("gcp-controller", MEGA, {"partitions.0.groups": ["a3mega", "controller"]}, "partitions"),
     ("gcp-machine", MEGA, {"groups.1.gpu.count": 4}, "groups[1].gpu"),
     ("slurm-field-unused", MEGA, {"health.every": "1m"}, "health.every"),
+    ("gpu-sharing", MEGA, {"groups.1.gpu.shards": 4}, "groups[1].gpu.shards"),
     ("gcp-machine", MEGA, {"groups.1.gpu": GONE}, "groups[1].gpu"),
     ("gcp-machine", MEGA, {"groups.1.machine": "n2-standard-2"}, "groups[1].gpu"),
     ("gcp-machine", MEGA, {"groups.2": DEBUG, "partitions.0.groups": ["a3mega", "debug"]},
@@ -155,7 +156,12 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("gcp-storage", NETWORK, {"gcp.storage.0": {"mount": "/d", "kind": "filestore",
                                                 "existing": "10.0.0.9:/s", "size_gib": 20480}},
      "gcp.storage[0].size_gib"),
-    ("containers-source", LAB, {"software": {"containers": "pyxis"}}, "software.containers"),
+    (
+        "containers-source",
+        LAB,
+        {"software": {"containers": "pyxis", "pyxis": {**PYXIS, "mirror": "/srv/files"}}},
+        "software.pyxis.mirror",
+    ),
     ("containers-source", LAB, {"software": {"pyxis": PYXIS}}, "software.pyxis"),
     (
         "containers-import",

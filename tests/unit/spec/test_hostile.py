@@ -90,9 +90,10 @@ def judge(field: Field, text: str) -> bool:
 
 
 def test_the_walk_reaches_every_text() -> None:
-    """As many fields as the schema has strings."""
+    """As many fields as the schema has strings; groups.gpus has the fields of groups.gpu."""
     schema = json.dumps(models.ClusterSpec.model_json_schema())
-    assert schema.count('"type": "string"') == len(TEXTS)
+    known = [field for field in TEXTS if not field.path.startswith("groups.gpus.")]
+    assert schema.count('"type": "string"') == len(known)
 
 
 def test_every_text_has_a_kind_or_choices() -> None:

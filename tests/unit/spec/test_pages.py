@@ -17,6 +17,7 @@ from corral.errors import Code, CorralError
 from corral.spec import reference, template
 from corral.spec import schema as fields
 from corral.spec.findings import Finding, Level
+from corral.spec.format import deprecations
 from corral.spec.load import (
     READ_RULES,
     SpecInvalidError,
@@ -110,6 +111,11 @@ def test_the_reference_page_has_every_field_and_rule() -> None:
         assert re.search(rf"^\| `{re.escape(reference._path(field))}` \|", page, re.M), field.path
     for name in (*READ_RULES, *(rule.id for rule in RULES)):
         assert page.count(f"| `{name}` |") == 1, name
+
+
+def test_the_reference_page_has_the_level_that_findings_have() -> None:
+    assert f"| `{deprecations.RULE}` | warning |" in reference.page()
+    assert "| `unknown-field` | error |" in reference.page()
 
 
 @pytest.mark.parametrize("kind", template.KINDS)

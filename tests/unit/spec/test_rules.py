@@ -18,6 +18,7 @@ from .cases_slurm import QUIET_SLURM, SLURM
 
 Case = tuple[str, dict[str, Any], dict[str, Any], str]
 VENDOR = {"source": "vendor", "vendor_repo": "/srv/cuda-keyring.deb"}
+BACKUP = "slurm.backup_controller"
 EMBEDDED = {"name": "e", "provider": "embedded", "nodes": "e0"}
 PLAIN = {"slurm.accounting": False, "slurm.rest": False}
 GPU_LIMIT = {"users.0.limits": {"gpus": 1}}
@@ -158,7 +159,57 @@ FIRES: list[Case] = [
     ("memory-small", LAPTOP, {"groups.0.memory_mib": 1200}, "groups[0].memory_mib"),
     ("gpu-source", LAB, {"groups.0.gpu.source": "host"}, "groups[0].gpu.source"),
     ("gpu-type-number", LAB, {"groups.0.gpu.type": "5090"}, "groups[0].gpu.type"),
+    *(
+        (rule, LAB, {"groups.0.gpu": gpu, "groups.0.gpus": gpus}, f"groups[0].{where}")
+        for rule, gpu, gpus, where in (
+            ("gpu-types", {"type": "a", "count": 1}, [{"type": "b", "count": 1}], "gpus"),
+            (
+                "gpu-types",
+                GONE,
+                [{"type": "a", "count": 1}, {"type": "A", "count": 2}],
+                "gpus[1].type",
+            ),
+            (
+                "gpu-types",
+                GONE,
+                [{"type": "a", "count": 1, "source": "host"}, {"type": "b", "count": 2}],
+                "gpus[1].source",
+            ),
+            (
+                "gpu-source",
+                GONE,
+                [{"type": "a", "count": 1}, {"type": "b", "count": 2, "source": "host"}],
+                "gpus[1].source",
+            ),
+            (
+                "gpu-type-number",
+                GONE,
+                [{"type": "a", "count": 1}, {"type": "4", "count": 2}],
+                "gpus[1].type",
+            ),
+        )
+    ),
     ("controller-unknown", LAB, {"controller": "node3"}, "controller"),
+    *(
+        ("backup-controller", LAPTOP, {"slurm": {"backup_controller": backup}}, BACKUP + ".node")
+        for backup in (
+            {"node": "node9", "state": "/shared/slurmctld"},
+            {"node": "node0", "state": "/shared/slurmctld"},
+        )
+    ),
+    *(
+        (
+            "backup-controller-state",
+            file,
+            {"slurm": {"backup_controller": backup}},
+            BACKUP + ".state",
+        )
+        for file, backup in (
+            (LAPTOP, {"node": "node1", "state": "/var/lib/slurmctld"}),
+            (LAPTOP, {"node": "node1", "state": "/shared"}),
+            (LAB, {"node": "rtx1", "state": "/shared/slurmctld"}),
+        )
+    ),
     ("group-duplicate", LAB, {"groups.1.name": "rtx"}, "groups[1].name"),
     ("group-without-partition", LAB, {"partitions.0.groups": ["rtx"]}, "groups[1].name"),
     ("feature-repeated", LAB, {"groups.0.features": ["a", "a"]}, "groups[0].features"),
@@ -210,6 +261,19 @@ FIRES: list[Case] = [
         LAB,
         {"slurm.source": {"tarball": "/slurm.zip", "sha256": "0" * 64}},
         "slurm.source.tarball",
+    ),
+    (
+        "slurm-source-twice",
+        LAB,
+        {"slurm.source": {"debs": "/d", "release": "25.11.6"}},
+        "slurm.source.release",
+    ),
+    ("slurm-release-known", LAB, {"slurm.source": {"release": "25.11.99"}}, "slurm.source.release"),
+    (
+        "slurm-release-known",
+        LAB,
+        {"slurm.source": {"release": "25.11.6", "sha256": "0" * 64}},
+        "slurm.source.sha256",
     ),
     ("slurm-debs-file", LAB, {"slurm.source": {"debs": "/slurmd.deb"}}, "slurm.source.debs"),
     ("rest-without-accounting", LAB, {"slurm.accounting": False}, "slurm.accounting"),
@@ -387,6 +451,7 @@ FIRES: list[Case] = [
         "software.nvidia.vendor_repo",
     ),
     ("nvidia-unused", LAPTOP, {**NVIDIA()}, "software.nvidia"),
+    ("nvlink-rack", LAB, {"groups.0.gpu.type": "gb300"}, "groups[0].gpu.type"),
     ("desktop-gpu", LAB, {"software": {"desktop": "gnome"}}, "software.desktop"),
     ("access-login-unknown", LAB, {"access": {"login": "node[0-"}}, "access.login"),
 ]

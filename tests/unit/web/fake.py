@@ -14,6 +14,7 @@ import httpx
 
 from corral.web.app import create_app
 from corral.web.settings import Settings
+from tests.unit.web.shapes import compare
 
 RECORDED = Path(__file__).parents[2] / "recorded" / "rest"
 
@@ -133,7 +134,10 @@ class FakeRest:
 
 
 class Page:
-    """A browser without a screen: keeps cookies and the page's own token."""
+    """A browser without a screen: keeps cookies and the page's own token.
+
+    Each answer is compared with the description of its operation.
+    """
 
     def __init__(self, rest: FakeRest, **settings: Any) -> None:
         self.rest = rest
@@ -145,7 +149,11 @@ class Page:
     async def __aenter__(self) -> Page:
         transport = httpx.ASGITransport(self.app, raise_app_exceptions=False)
         self.http = await self._stack.enter_async_context(
-            httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8080")
+            httpx.AsyncClient(
+                transport=transport,
+                base_url="http://127.0.0.1:8080",
+                event_hooks={"response": [compare]},
+            )
         )
         return self
 

@@ -30,7 +30,8 @@ def paths_of(page: Page) -> list[tuple[str, str]]:
 def test_nothing_is_served_without_a_login() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
-            free = {f"/api/login{path}" for path in ("", "/code", "/code/new", "/handover")}
+            ways = ("", "/code", "/code/new", "/handover", "/password", "/oidc", "/oidc/back")
+            free = {f"/api/login{path}" for path in ways}
             tried = 0
             for method, path in paths_of(page):
                 if path in free:
@@ -113,7 +114,12 @@ def test_a_used_code_is_followed_by_another_in_the_terminal(capfd: Any) -> None:
         login = rest.login("kim")
         spec = load_or_raise(EXAMPLES / "laptop.yaml").model_dump(mode="json")
         async with Page(rest, handover=("kim", login), spec=spec) as page:
-            assert (await page.http.get("/api/login")).json() == {"codes": True}
+            assert (await page.http.get("/api/login")).json() == {
+                "codes": True,
+                "header": "",
+                "oidc": "",
+                "password": False,
+            }
             first = page.app.state.corral.sessions.code(login_of(login))
             # A code stays valid for the user who is about to type it.
             assert (await page.post("login/code/new", {})).status_code == 200
@@ -136,7 +142,12 @@ def test_a_used_code_is_followed_by_another_in_the_terminal(capfd: Any) -> None:
 def test_codes_are_shown_only_where_a_terminal_is() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
-            assert (await page.http.get("/api/login")).json() == {"codes": False}
+            assert (await page.http.get("/api/login")).json() == {
+                "codes": False,
+                "header": "",
+                "oidc": "",
+                "password": False,
+            }
             assert (await page.post("login/code/new", {})).status_code == 404
         async with Page(FakeRest(), handover=("kim", token("kim", lasts=-5))) as page:
             reply = await page.post("login/code/new", {})
@@ -269,11 +280,19 @@ def test_what_submit_sends_to_slurm() -> None:
             assert sent["job"]["name"] == "<b>x</b>"
             assert sent["job"]["minimum_nodes"] == 2
             assert sent["job"]["time_limit"]["number"] == 5
+            assert sent["job"]["standard_output"] == "/shared/slurm-%j.out"
+            chosen = {"account": "vision", "qos": "high", "array": "0-9%4"}
+            await page.post("jobs", {**body, **chosen, "output": "%A.txt"})
+            sent = page.rest.sent[-1][2]["job"]
+            assert {name: sent[name] for name in chosen} == chosen
+            assert sent["standard_output"] == "%A.txt"
             for wrong in (
                 {"workdir": "shared"},
                 {"script": "true"},
                 {"nodes": 0},
                 {"name": "a\nb"},
+                {"account": "a b"},
+                {"array": "--hold"},
             ):
                 assert (await page.post("jobs", {**body, **wrong})).status_code == 422
             spec = {"script": "/etc/shadow.py", "user": "root"}
@@ -297,8 +316,9 @@ def test_a_scripts_lines_are_read_for_the_form() -> None:
                 "name": (2, "train"),
                 "gpus": (4, "2"),
                 "minutes": (5, "90"),
+                "array": (3, "1-3"),
             }
-            assert [line["text"] for line in read["others"]] == ["--nodes=2-4", "--array=1-3"]
+            assert [line["text"] for line in read["others"]] == ["--nodes=2-4"]
             assert [line["line"] for line in read["faults"]] == [6]
             both = "#!/bin/sh\n#SBATCH --gres=gpu:1\n#SBATCH --gpus-per-node=1\n"
             read = (await page.post("jobs/directives", {"script": both})).json()

@@ -128,6 +128,35 @@ def test_a_text_that_is_slow_to_check_is_given_up_and_nobody_waits() -> None:
     asyncio.run(work())
 
 
+LIMITED = """
+from corral.web.users import worker_process
+worker_process.LIMIT_S, worker_process.MEMORY = 1, 1 << 30
+def check(question):
+    {}
+worker_process._ANSWERS = {{"lint": check}}
+worker_process.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("check", "code", "words"),
+    [
+        ("while True: pass", Code.TIMED_OUT, "this text takes more than 10 s of the processor's"),
+        ("bytearray(2 << 30)", Code.COMMAND_FAILED, "this text needs more than 2 GiB to check"),
+        ("1 / 0", Code.COMMAND_FAILED, "this text cannot be checked: its process ended with 1"),
+    ],
+)
+def test_each_limit_of_a_text_is_named_when_it_is_reached(
+    check: str, code: Code, words: str
+) -> None:
+    """The limits themselves, lower than usual; the time in all is another one."""
+    argv = (sys.executable, "-c", LIMITED.format(check))
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(WorkerProcesses(argv, limit_s=120).lint("x", "x", "kim"))
+    assert caught.value.code is code
+    assert words in caught.value.message
+
+
 def test_slow_texts_of_one_user_do_not_keep_another_waiting() -> None:
     async def work() -> None:
         slow = WorkerProcesses((sys.executable, "-c", "while True: pass"), limit_s=1.5)
@@ -158,9 +187,7 @@ def test_logs_leave_the_places_of_forms_and_files_free(user: str) -> None:
         begun = asyncio.Semaphore(0)
 
         class Slow(WorkerProcesses):
-            async def _ask(
-                self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
-            ) -> dict[str, Any]:
+            async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
                 if question["do"] == "end":
                     begun.release()
                     await reading.wait()

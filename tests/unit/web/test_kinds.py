@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
 from corral.prove.measure.gpu import board_watts
+from corral.roles.machine.people import PROOF
 from corral.slurm.diagnostics import cycle_exits
 from corral.slurm.records import Job, Node
 from corral.slurm.states.jobs import JobState
@@ -47,12 +49,13 @@ def test_only_a_usable_node_has_the_colour_of_one_that_takes_jobs(
 
 
 def test_each_job_is_in_one_tab_and_in_its_count() -> None:
-    now = Snapshot().with_jobs(JOBS)
+    proofs = [replace(job, id=job.id + 1000, user=PROOF) for job in JOBS]
+    now = Snapshot().with_jobs(JOBS + proofs)
     shown = now.counts()["shown"]
     assert shown["all"] == len(JOBS)
     assert shown["waiting"] == sum(state.waiting for state in JobState)
     assert shown["running"] == sum(not (s.waiting or s.ended) for s in JobState)
-    assert sum(now.counts()["jobs"].values()) == len(JOBS)
+    assert sum(now.counts()["jobs"].values()) == len(JOBS + proofs)
 
 
 def test_a_job_that_failed_is_red_and_one_that_waits_is_not() -> None:

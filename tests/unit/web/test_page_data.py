@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Coroutine
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import pytest
@@ -14,6 +15,7 @@ from corral import api
 from corral.api.page import history
 from corral.events import Emit, Event, Kind
 from corral.providers.cloud.budget import Spend
+from corral.web.figures import BySsh as FiguresBySsh
 from corral.web.figures import Prometheus
 from corral.web.routes import output, report
 from corral.web.tasks import background
@@ -47,6 +49,50 @@ def test_temperature_and_power_of_each_node() -> None:
             page.app.state.corral.figures = Prometheus("http://x", transport)
             figures = (await page.get("figures")).json()["nodes"]
             assert figures == {"node0": {"celsius": 61.0, "watts": 402.5}}
+            columns = (await page.get("figures?layout=columns")).json()
+            assert columns == {
+                "names": "node0",
+                "columns": ["celsius", "watts", "gpu"],
+                "values": [[61], [403], [None]],
+            }
+
+    run(work())
+
+
+def test_figures_by_column_weigh_a_third_and_are_packed_once() -> None:
+    draw = random.Random(4)
+    nodes = {
+        f"gpu{n:05}": {
+            "celsius": draw.uniform(30, 85),
+            "watts": draw.uniform(600, 5600),
+            "gpu": draw.random(),
+        }
+        for n in range(10_000)
+    }
+    nodes["odd,[name"] = {"watts": 1.0}  # of a label; no hostlist has it
+
+    class Metrics(FiguresBySsh):
+        async def nodes(self) -> dict[str, dict[str, float]]:
+            return nodes
+
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            page.app.state.corral.figures = Metrics(cast("Any", None))
+            weights = dict[str, int]()
+            gzip = {"accept-encoding": "gzip"}
+            for layout in ("rows", "columns"):
+                reply = await page.get(f"figures?layout={layout}", headers=gzip)
+                weights[layout] = reply.num_bytes_downloaded
+            assert weights["columns"] < 0.36 * weights["rows"], weights
+            columns = reply.json()
+            assert columns["names"] == "gpu[00000-09999]"
+            first = {c: v[0] for c, v in zip(columns["columns"], columns["values"], strict=True)}
+            assert first["watts"] == pytest.approx(nodes["gpu00000"]["watts"], abs=5)
+            assert first["gpu"] == pytest.approx(nodes["gpu00000"]["gpu"], abs=0.005)
+            packed = page.app.state.packed.made["figures:columns"]
+            await page.get("figures?layout=columns")
+            assert page.app.state.packed.made["figures:columns"] is packed
 
     run(work())
 

@@ -6,21 +6,28 @@ import asyncio
 import json
 import runpy
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
+import httpx
 import pytest
-from pydantic import TypeAdapter
 
 from corral.doctor.logs.diagnosis import explain
 from corral.hosts.quote import sh
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
-from corral.slurm.records import Job
+from corral.slurm.records import Job, Node
+from corral.slurm.states.nodes import NodeState
 from corral.spec.impacts import Impact
 from corral.state.base import Change
 from corral.web import schemas
+from corral.web.app import create_app
+from corral.web.openapi import STREAM
+from corral.web.reference.rest import description, operations
 from corral.web.routes.owner import plan_dict
-from corral.web.slurm.snapshot import JOB_COLUMNS, NODE_COLUMNS, job_fields
+from corral.web.settings import BY_COMMANDS, Settings
+from corral.web.slurm.slurmrest import dumps
+from corral.web.slurm.snapshot import JOB_COLUMNS, NODE_COLUMNS, Snapshot, delta, job_fields
 from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.shapes import compare, held, routes
 
 REPO = Path(__file__).parents[3]
 FAKE_PLAN = Plan(
@@ -30,11 +37,6 @@ FAKE_PLAN = Plan(
         ("node1",), Change("file:/a", "write", "", "x", sh("true"), Impact.RESTART)),)),),
     deferred=((("gpu3",), ("file:/a",)),),
 )  # fmt: skip
-
-
-def held(shape: Any, data: object) -> None:
-    """Fails where data has a field too many, too few, or of another type."""
-    TypeAdapter(shape).validate_json(json.dumps(data), strict=True, extra="forbid")
 
 
 def test_types_of_the_page_are_up_to_date() -> None:
@@ -48,31 +50,79 @@ def test_columns_are_the_fields_of_a_row() -> None:
     assert set(JOB_COLUMNS) == set(schemas.JobRow.__annotations__)
 
 
-ASKED = [
-    ("me", schemas.Me),
-    ("cluster", schemas.Head),
-    ("nodes", schemas.Nodes),
-    ("figures", schemas.AllFigures),
-    ("figures/history?span=week", schemas.ClusterCurves),
-    ("places", schemas.Places),
-    ("jobs", schemas.Jobs),
-    ("past?days=7", schemas.Past),
-    ("timeline?span=day", schemas.Timeline),
-    ("jobs/1", schemas.JobDetail),
-    ("jobs/form", schemas.JobForm),
-    ("jobs/choices", schemas.JobChoices),
-    ("jobs/28/use", schemas.JobUse),
-]
+def test_each_operation_declares_what_it_answers() -> None:
+    """What it returns as a type, of JSON and of each event; and what comes where it fails."""
+    described, refused = description(), {"$ref": "#/components/schemas/Refused"}
+    assert len(list(operations(described))) > 60
+    for method, path, operation in operations(described):
+        answers = operation["responses"]
+        assert set(answers) == {"200", "4XX", "5XX"}, (method, path)
+        for status in ("4XX", "5XX"):
+            assert answers[status]["content"] == {"application/json": {"schema": refused}}
+        ((kind, about),) = answers["200"]["content"].items()
+        if kind == STREAM:
+            assert _typed(about["itemSchema"]["properties"]["data"]["contentSchema"]), path
+        elif kind == "application/json":
+            assert _typed(about["schema"]), (method, path)
+        else:
+            assert about["schema"]["type"] == "string", (method, path)
 
 
-@pytest.mark.parametrize(("path", "shape"), ASKED, ids=[path for path, _ in ASKED])
-def test_answers_have_their_types(path: str, shape: Any) -> None:
-    async def asked() -> Any:
-        async with Page(FakeRest()) as page:
+def test_the_description_is_made_once() -> None:
+    app = create_app(Settings(cluster="lab", rest=BY_COMMANDS))
+    assert app.openapi() is app.openapi()
+
+
+def _typed(schema: dict[str, Any]) -> bool:
+    return all("$ref" in option for option in schema.get("anyOf", [schema]))
+
+
+# Long tables are made and packed once for all viewers, and not read again to be validated.
+PACKED = {"/api/nodes", "/api/jobs", "/api/timeline", "/api/policy/accounts"}
+
+
+def test_long_tables_are_not_validated_again() -> None:
+    made = {
+        route.path
+        for route in routes()
+        if route.response_model is not None
+        and "Response" in str(get_type_hints(route.endpoint)["return"])
+    }
+    assert made >= PACKED
+
+
+OWNERS = ("/api/corral/", "/api/policy/declared")
+"""Who logged in by a token has none of these; the tests of their routes compare their types."""
+
+
+def _without_parameters() -> list[str]:
+    return [
+        path.removeprefix("/api/")
+        for method, path, operation in operations(description())
+        if method == "GET"
+        and not any(each["required"] for each in operation.get("parameters", []))
+        and "application/json" in operation["responses"]["200"]["content"]
+        and not path.startswith(OWNERS)
+    ]
+
+
+@pytest.mark.parametrize("path", [*_without_parameters(), "jobs/1", "jobs/28/use", "nodes/node0"])
+def test_answers_have_their_types(path: str) -> None:
+    async def asked() -> None:
+        async with Page(FakeRest()) as page:  # which compares each answer with its type
             await page.login()
-            return (await page.get(path)).raise_for_status().json()
+            (await page.get(path)).raise_for_status()
 
-    held(shape, asyncio.run(asked()))
+    asyncio.run(asked())
+
+
+def test_an_answer_of_another_type_is_seen() -> None:
+    asked = httpx.Request("GET", "http://127.0.0.1/api/places")
+    for body in ({}, {"racks": {"a": 1}}, {"racks": {}, "more": 1}):
+        with pytest.raises(ValueError, match="validation error"):
+            asyncio.run(compare(httpx.Response(200, json=body, request=asked)))
+    with pytest.raises(ValueError, match="validation error"):
+        asyncio.run(compare(httpx.Response(404, json={"detail": "gone"}, request=asked)))
 
 
 def test_rows_have_their_types() -> None:
@@ -87,6 +137,17 @@ def test_rows_have_their_types() -> None:
         assert rows
         for row in rows:
             held(shape, row)
+
+
+def test_events_have_their_types() -> None:
+    node, job = (
+        Node(name="a", state=NodeState.parse("IDLE"), cpus=4),
+        Job(1, "1", "n", "u", "RUNNING"),
+    )
+    empty = Snapshot()
+    for now in (empty.with_nodes([node]), empty.with_jobs([job]), empty):
+        held(schemas.LiveState, json.loads(dumps(delta(empty, now))))
+        held(schemas.LiveState, json.loads(dumps({"again": True, **now.head()})))
 
 
 def test_a_plan_has_its_type() -> None:

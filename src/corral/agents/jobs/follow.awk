@@ -105,20 +105,24 @@ BEGIN {
   squeue()
   alive = 0
   while (!once && (state ~ going || state == "")) {
-    nap = seen ? 0.25 : 0.1
+    # Who waits for a short job, or for the end, waits for this nap; hours of training do not.
+    nap = ended && ending < 2 ? 0.05 : followed < 30 && !ended ? 0.1 : 0.25
     poll(nap)
     asked += nap; alive += nap
+    if (seen) followed += nap
+    if (ended) ending += nap
     drain_all(0)
     if (alive >= 5) {
       print "h"; alive = 0; beat++
       if (beat % 2 && ran && state == "RUNNING" && !quiet) use()
     }
     fflush()
-    # After the batch script's end only slurmctld's word is missing: it comes within a moment.
+    # After the batch script's end only slurmctld's word is missing: it comes within a moment, but where
+    # an epilog holds the node.
     # The first log reports that the job runs: asked once then, and not before the usual time again.
     if (seen && !ran) { ran = 1; squeue(); if (!quiet) system(": > followed") }
-    else if (asked >= (ended ? 0.2 : state == "PENDING" ? 1 : 2)) squeue()
-    if (state == "PENDING") ended = 0
+    else if (asked >= (ended ? (ending < 2 ? 0.1 : 1) : state == "PENDING" ? 1 : 2)) squeue()
+    if (state == "PENDING") ended = ending = 0
   }
   poll(0)
   drain_all(1)

@@ -6,6 +6,7 @@
 # Runs as: the job's user
 use strict;
 use warnings;
+use Errno qw(EINVAL);
 use Fcntl qw(O_RDONLY O_NONBLOCK O_NOCTTY);
 
 my $PIECE = 45_000;      # bytes of a line: 60,000 in base64, below the longest line of a transport
@@ -13,6 +14,7 @@ my $BLOCK = 1 << 20;
 my $LONGEST = 4 << 20;   # of a line that is searched as one
 my $BURST = 512 << 10;   # of all files in one round of follow; of more, the newest
 my $HIT = 400;
+my $NO_FILE = EINVAL;    # open never answers it for these flags
 my $RANKS = 4096;        # that are listed and followed together; each other one is read by its name
 my ($do, $out, $err, $name, $start, $end, $text, $line, $most, $seconds) = @ARGV;
 my ($ROUND_S, $BEAT_S, $LATE_S, $LEAST) = (0.3, 5, 15, 4_000);
@@ -69,8 +71,11 @@ sub opened {
   my $path = $_[0];
   if (!sysopen my $file, $path, O_RDONLY | O_NONBLOCK | O_NOCTTY) { return }
   elsif (-f $file) { return $file }
-  else { $! = 22; return }
+  else { $! = $NO_FILE; return }
 }
+
+# Why a file could not be opened.
+sub why { return $! == $NO_FILE ? 'not a file: what is written there is not kept' : "$!" }
 
 sub chosen {
   my @all = places();
@@ -103,7 +108,7 @@ sub list {
     my $file = opened($path);
     if ($file) { my @about = stat $file; print "F $which $about[7] $about[9] ", base64($path), "\n" }
     elsif ($which =~ /^rank/ && $!{ENOENT}) { next }
-    else { print "X $which $!\n" }
+    else { print "X $which ", why(), "\n" }
   }
 }
 
@@ -136,7 +141,7 @@ sub follow {
       if (!$file) {
         # The ranks' files come one after the other; the first file may be late on a network's storage.
         my $late = $!{ENOENT} ? $which !~ /^rank/ && ($once || time - $^T > $LATE_S) : 1;
-        print "X $which $!\n" if $late && !$why{$which}++;
+        print "X $which ", why(), "\n" if $late && !$why{$which}++;
         next;
       }
       my @about = stat $file;
@@ -163,7 +168,7 @@ sub follow {
 sub range {
   my ($place) = chosen();
   my $file = opened($place->[1]);
-  if (!$file) { print "X $place->[0] $!\n"; exit 4 }
+  if (!$file) { print "X $place->[0] ", why(), "\n"; exit 4 }
   my $size = -s $file;
   print "S $place->[0] $size\n";
   data($place->[0], $file, $start, $end < $size ? $end : $size);
@@ -175,7 +180,7 @@ sub find {
   my ($place) = chosen();
   my ($which, $path) = @$place;
   my $file = opened($path);
-  if (!$file) { print "X $which $!\n"; exit 4 }
+  if (!$file) { print "X $which ", why(), "\n"; exit 4 }
   my $size = -s $file;
   my ($base, $matches, $buffer, $until) = ($start, 0, '', time + $seconds);
   $text = lc $text;

@@ -2,8 +2,8 @@
 # Functions for a user's jobs: their files on shared storage, their progress, their logs. POSIX sh.
 #
 # Installed as: nowhere: sent in front of a call of one of them
-# Started by: corral (api/page/job_details, api/page/job_resubmission, api/page/job_templates, api/workload/notebook,
-#   inspect/jobs, inspect/slurm, inspect/storage, jobs/arrays, jobs/batch/environment, jobs/batch/image_import,
+# Started by: corral (api/page/job_details, api/page/job_environments, api/page/job_resubmission, api/page/job_templates,
+#   api/workload/notebook, inspect/jobs, inspect/slurm, inspect/storage, jobs/arrays, jobs/batch/environment, jobs/batch/image_import,
 #   jobs/control, jobs/datasets, jobs/follow, jobs/function/answer, jobs/profile/recordings, jobs/upload/archive,
 #   jobs/upload/user_folder), and the page
 # Runs as: the user, or root for a user
@@ -239,6 +239,7 @@ image_import() (
   umask 077
   home=$(mktemp -d) || exit 1
   trap 'rm -rf "$home"' EXIT
+  # shellcheck disable=SC2030 # for the program of this function alone
   export HOME="$home"
   if [ -n "$4" ]; then
     printf 'machine %s login %s password %s\n' "$3" "$4" "$(cat)" >"$home/.credentials" || exit 1
@@ -331,6 +332,67 @@ template_trouble() {
   elif [ "$(stat -c %s "$1")" -gt "$2" ]; then
     echo "it is larger than $2 bytes"
   fi
+}
+
+# environments_list MOST MOUNT...: lines "image PATH BYTES" and "python PATH", the paths in base64, of container images and Python
+# environments (venv, uv, conda) in folders of these names, of the home that is on a mount and then of the mounts; "more" where
+# there are more than MOST. No other folder is read: a mount may have any number of entries.
+# shellcheck disable=SC2030,SC2031
+environments_list() (
+  most=$1 count=0
+  shift
+  for mount in "$@"; do
+    case $HOME/ in
+      "$mount"/*)
+        environments_in "$HOME" .conda/envs miniconda3/envs miniforge3/envs anaconda3/envs
+        break
+        ;;
+    esac
+  done
+  for mount in "$@"; do
+    environments_in "$mount"
+  done
+)
+
+# environments_within SECONDS LISTING: what that text prints in so many seconds; "more" where they were not enough.
+environments_within() {
+  within=0
+  timeout "$1" sh -c "$2" || within=$?
+  if [ "$within" = 124 ]; then
+    echo more
+  else
+    return "$within"
+  fi
+}
+
+# environments_in ROOT FOLDER...: what environments_list prints of the folders that are looked at anywhere, and of these.
+environments_in() {
+  root=$1
+  shift
+  for folder in images containers envs venvs "$@"; do
+    for path in "$root/$folder"/*.sqsh "$root/$folder"/*/pyvenv.cfg "$root/$folder"/*/conda-meta; do
+      environment_line "$path"
+    done
+  done
+  environment_line "$root/.venv/pyvenv.cfg"
+}
+
+# environment_line PATH: of an image, or of what marks an environment.
+# shellcheck disable=SC2031
+environment_line() {
+  case $1 in
+    *.sqsh) [ -f "$1" ] && [ -r "$1" ] || return 0 ;;
+    *) [ -e "$1" ] && [ -x "${1%/*}/bin/python" ] || return 0 ;;
+  esac
+  count=$((count + 1))
+  if [ "$count" -gt "$most" ]; then
+    echo more
+    exit 0
+  fi
+  case $1 in
+    *.sqsh) echo "image $(printf %s "$1" | base64 -w0) $(stat -Lc %s "$1")" ;;
+    *) echo "python $(printf %s "${1%/*}" | base64 -w0)" ;;
+  esac
 }
 
 # job_find ID MOUNT TOP KIND: its user, its folder, and its description, where Corral submitted it.

@@ -4,7 +4,7 @@
 # Passwords pass through variables, pipes and shell builtins: they are in no argument list.
 #
 # Installed as: nowhere: sent in front of a call of one of them; and in corral-group-accounts
-# Started by: corral (state/system/directory); corral-group-accounts
+# Started by: corral (state/system/directory, state/own_secret); corral-group-accounts
 # Runs as: root
 # shellcheck source=src/corral/agents/state/files.sh
 . state/files.sh #include
@@ -112,6 +112,17 @@ password_receive() (
     printf '# Written by Corral.\n[domain/%s]\nldap_default_authtok = %s\n' "$domain" "$password" >"$conf.new" &&
     mv -f "$conf.new" "$conf" &&
     { echo "$fingerprint" && password_sums "$conf" "$file"; } >"$mark.new" && mv -f "$mark.new" "$mark"
+)
+
+# secret_receive MARK FINGERPRINT FILE GROUP: the first line of the next secret, which root and a service's group read.
+secret_receive() (
+  mark=$1 fingerprint=$2 file=$3 group=$4
+  umask 077
+  secret=$(from_input | head -n 1) || exit 1
+  [ -n "$secret" ] || { echo 'the file of the secret is empty' >&2; exit 1; }
+  mkdir -p "${file%/*}" && chgrp "$group" "${file%/*}" && chmod 750 "${file%/*}" &&
+    printf '%s\n' "$secret" >"$file.new" && chgrp "$group" "$file.new" && chmod 640 "$file.new" && mv -f "$file.new" "$file" &&
+    { echo "$fingerprint" && password_sums "$file"; } >"$mark.new" && mv -f "$mark.new" "$mark"
 )
 
 # keys_foreign COMMAND: another command that sshd asks for keys, and the files that name one. sshd takes the first that it reads, so

@@ -95,3 +95,17 @@ artifact_receive() { mkdir -p "${1%/*}" && from_input >"$1.new" && artifact_chec
 artifact_fetch() {
   mkdir -p "${1%/*}" && curl -fsSL --retry 3 -o "$1.new" "$4" && artifact_check "$1" "$2" "$3"
 }
+
+# is_machine NAME WHY
+is_machine() {
+  [ -z "$1" ] || [ "$(uname -m)" = "$1" ] || {
+    echo "$2" >&2
+    return 1
+  }
+}
+
+# artifact_receive_for MACHINE WHY_NOT PATH DIGEST WHY
+artifact_receive_for() { is_machine "$1" "$2" && shift 2 && artifact_receive "$@"; }
+
+# artifact_fetch_for MACHINE WHY_NOT PATH DIGEST WHY URL
+artifact_fetch_for() { is_machine "$1" "$2" && shift 2 && artifact_fetch "$@"; }

@@ -107,6 +107,12 @@ mount_dead() {
 # mount_if_dead PATH SOURCE BOUND LINE: the server may be back, or serve it again since the stage before this one.
 mount_if_dead() { timeout -s KILL 20 stat -f "$1" >/dev/null 2>&1 || mount_dead "$@"; }
 
+# former_probe FSTAB: its lines of Corral's, in base64; without the mount that has Slurm's state in use, which moves first.
+former_probe() (
+  used=$(sed -n 's/^StateSaveLocation=//p' /etc/slurm/slurm.conf 2>/dev/null)
+  awk -v used="$used/" '$1 !~ /^#/ && $4 ~ /(^|,)x-corral(,|$)/ && index(used, $2 "/") != 1' "$1" | base64 -w0
+)
+
 # mounts_end PATH...: each is unmounted and leaves fstab.
 mounts_end() (
   for path in "$@"; do

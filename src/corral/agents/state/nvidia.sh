@@ -5,6 +5,8 @@
 # Started by: corral (state/system/nvidia)
 # Runs as: root
 # shellcheck disable=SC2086,SC2046 # lists of package names
+# shellcheck source=src/corral/agents/state/files.sh
+. state/files.sh #include
 # shellcheck source=src/corral/agents/state/packages.sh
 . state/packages.sh #include
 
@@ -34,14 +36,6 @@ components_add() (
     mv -f "$new" "$file" && apt_update &&
     LC_ALL=C apt-cache policy "$package" | grep -q 'Candidate: [0-9]'
 )
-
-# is_machine NAME WHY
-is_machine() {
-  [ -z "$1" ] || [ "$(uname -m)" = "$1" ] || {
-    echo "$2" >&2
-    return 1
-  }
-}
 
 # keyring_install FILE: a package with a repository's address and key.
 keyring_install() {

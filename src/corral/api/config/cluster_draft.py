@@ -171,7 +171,8 @@ def _groups(machines: list[tuple[str, DiscoveredMachine]]) -> list[_Group]:
     groups: dict[tuple[object, ...], _Group] = {}
     for name, machine in machines:
         memory = round(machine.facts.memory_mib / 4096)  # a share of it differs from BIOS to BIOS
-        key = (machine.gpu, machine.gpus, machine.facts.cpus, memory, machine.login)
+        gpus = machine.gpu_kinds or ((machine.gpu, machine.gpus),)
+        key = (gpus, machine.facts.cpus, memory, machine.login)
         if key not in groups:
             base = re.sub(r"[^a-z0-9-]", "-", machine.gpu or "cpu").strip("-") or "cpu"
             base = base if base[0].isalpha() else f"g{base}"
@@ -215,7 +216,8 @@ def _head(
 
 def _description(m: DiscoveredMachine) -> str:
     disk = f", {m.disks[0].free_gb} GB free on {m.disks[0].mount}" if m.disks else ""
-    gpu = f", {m.gpus} x {m.gpu}" if m.gpu else ", no GPU"
+    kinds = m.gpu_kinds or ((m.gpu, m.gpus),)
+    gpu = f", {' + '.join(f'{n} x {kind}' for kind, n in kinds)}" if m.gpu else ", no GPU"
     speed = f" {m.gbps:g} Gb/s" if m.gbps else ""
     nic = f", {m.nic}{' (Wi-Fi)' if m.nic in m.wireless else ''}{speed}" if m.nic else ""
     memory = f"{m.facts.memory_mib / 1024:.0f} GiB"
@@ -263,7 +265,10 @@ def _group_lines(groups: Sequence[_Group], reached: Reached) -> list[str]:
             f"    nodes: {group.nodes}",
             f"    addresses: {group.addresses}",
         ]
-        if first.gpu:
+        if first.gpu_kinds:
+            kinds = ", ".join(f"{{type: {kind}, count: {n}}}" for kind, n in first.gpu_kinds)
+            lines.append(f"    gpus: [{kinds}]")
+        elif first.gpu:
             note = "" if reached.here else "  # in each node"
             lines.append(f"    gpu: {{type: {first.gpu}, count: {first.gpus}}}{note}")
         if reached.here:

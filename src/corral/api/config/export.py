@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from corral.api.output import write_folder
 from corral.errors import Code, CorralError
-from corral.providers.autoinstall import Install, autoinstall_files, reservations
+from corral.providers.autoinstall import Install, autoinstall_files, boot_parameters, reservations
 from corral.providers.export_files import Export
 from corral.slurm import topology
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
 from corral.spec.providers import READER, TOOLS, part_of
 from corral.spec.slurm.hostlist import fold
+
+_MEDIUM: Final = ("-as", "genisoimage", "-V", "CIDATA", "-J", "-r")
+"""A medium of cloud-init's source NoCloud, known by its label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,15 +130,18 @@ def export_autoinstall(
     lines = [f"reserve {row} at the DHCP server" for row in reservations(spec, install)]
     if install.system == "ubuntu":
         lines += [
-            f"xorriso -as genisoimage -V CIDATA -J -r -o {folder / name}.iso {folder / name}"
+            shlex.join(("xorriso", *_MEDIUM, "-o", f"{folder / name}.iso", str(folder / name)))
             for name in dict.fromkeys(str(Path(file).parent) for file in files)
         ]
         lines.append("# boot the server ISO with autoinstall on the kernel's command line")
     else:
-        lines.append(f"python3 -m http.server 8000 --directory {folder}")
+        served = ("python3", "-m", "http.server", "8000", "--directory", str(folder))
+        lines.append(shlex.join(served))
         lines.append(
             "# boot the installer with: auto=true priority=critical url=http://HERE:8000/NODE.cfg"
         )
+        for node, words in boot_parameters(spec, install).items():
+            lines.append(f"# {node}, where no DHCP server answers, also with: {words}")
     return Exported(str(folder), tuple(files), tuple(lines))
 
 

@@ -56,7 +56,8 @@ def spec_of(name: str) -> ClusterSpec:
 
 def _recorded(name: str) -> object | None:
     spec = None
-    for record in read_journal(cluster_dir(name, create=False) / "journal.jsonl"):
+    path = cluster_dir(name, create=False) / "journal.jsonl"
+    for record in read_journal(path, '"kind": "spec"'):
         if record.get("kind") == "spec":
             spec = record.get("spec")
     return spec

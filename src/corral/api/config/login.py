@@ -4,26 +4,37 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from corral.api.config import profiles
 from corral.apply.connection import Connection
 from corral.errors import Code, CorralError
-from corral.hosts import process, sshkeys
+from corral.extras import own_version
+from corral.hosts import sshkeys
+from corral.hosts.keysetup import shown_keys
 from corral.hosts.openssh import OpenSSH, control_dir
-from corral.hosts.ssh_errors import failure
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Transport, check
 from corral.inspect.question import inquiry
 from corral.inspect.slurm import CLIENT, ENFORCED, MISSING, UID, associations_of, login_questions
+from corral.jobs.rest.client import (
+    RestClient,
+    address_of,
+    claims_of,
+    read_token,
+    require_valid,
+    shown_end,
+)
 from corral.providers.login_host import user_target
+from corral.slurm.records import Node, Partition
 from corral.spec.client import PUBLISHED, ClientFile, Profile, client_spec, public_part, read_client
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.spec.providers import OWNED
+from corral.spec.slurm.hostlist import fold
 
 AcceptKey = Callable[[str, tuple[str, ...]], bool]
 """Whether a host's key is its own: the host, and fingerprints as ``ssh-keygen -l`` prints them."""
@@ -114,7 +125,7 @@ async def export_client(spec: ClusterSpec, *, user: str = "") -> str:
     pinned = "\n".join(target.pinned(session.controller))
     lines = pinned or await sshkeys.known_to_user(session.controller, target)
     file = ClientFile(
-        corral=version("corral"),
+        corral=own_version(),
         node=session.controller,
         cluster=public_part(spec),
         host=target.address,
@@ -171,7 +182,7 @@ async def login(
             raise
         profile = Profile(
             **file.model_dump(include={"format", "node", "cluster"}),
-            corral=version("corral"),
+            corral=own_version(),
             host=host,
             port=chosen,
             user=user,
@@ -185,6 +196,104 @@ async def login(
         keys = [f"{known} {key}\n" for known in (file.node, target.alias) for key in publics]
     await asyncio.to_thread(profiles.keep, profile, "".join(keys))
     return LoggedIn(profile, notes)
+
+
+async def login_rest(
+    user: str,
+    url: str,
+    token: str,
+    *,
+    name: str = "",
+    client: ClientFile | None = None,
+    plain: bool = False,
+) -> LoggedIn:
+    """Log in by a token of Slurm's to a slurmrestd, and keep a profile of it, where ssh is closed.
+
+    Args:
+        user: the account; "" for the client file's, or the token's.
+        url: address of slurmrestd, or of a proxy in front of it.
+        token: what ``scontrol token`` printed.
+        name: of the profile; "" for the cluster's.
+        client: an administrator's client file, which knows partitions and shared folders.
+        plain: send the token unencrypted to another machine.
+
+    Raises:
+        CorralError: USAGE, no address, user or token, or the client file is another cluster's;
+            LOGIN_REFUSED, Slurm does not take the token; UNREACHABLE; NOT_FOUND, nothing of Slurm's
+            is there.
+    """
+    address = address_of(url, plain=plain)
+    token = read_token(token)
+    who = user or (client.user if client else "") or claims_of(token).user
+    if not who:
+        raise CorralError(
+            Code.USAGE, "no user given", hint=f"corral login USER@ --rest {url}, with your account"
+        )
+    expires = require_valid(token, who).expires
+    rest = RestClient(address, who, token)
+    partitions, nodes = await rest.partitions(), await rest.nodes()
+    if client:
+        _same_cluster(client, rest)
+    fields = client.cluster if client else _seen_by_rest(rest, partitions, nodes, name)
+    profile = Profile(
+        node=client.node if client else str(fields.get("controller") or nodes[0].name),
+        cluster=fields,
+        corral=own_version(),
+        host=address,
+        user=who,
+        name=name or str(fields.get("name", "")),
+        uid=0,
+        rest=address,
+    )
+    client_spec(profile, Path())
+    await asyncio.to_thread(profiles.keep, profile, "", token=token)
+    return LoggedIn(profile, (f"the token expires: {shown_end(expires)}",))
+
+
+def _same_cluster(client: ClientFile, rest: RestClient) -> None:
+    """Compare the client file's cluster with the one that responds.
+
+    Raises:
+        CorralError: USAGE, it is another one.
+    """
+    name = str(client.cluster.get("name", ""))
+    if name and rest.cluster and name != rest.cluster:
+        raise CorralError(
+            Code.USAGE,
+            f"the client file is for cluster {name}, and {rest.address} is cluster {rest.cluster}",
+            hint=f"correct the address, or get a client file of {rest.cluster} from an "
+            "administrator: corral export client -o FILE",
+        )
+
+
+def _seen_by_rest(
+    rest: RestClient, partitions: Sequence[Partition], nodes: Sequence[Node], name: str
+) -> dict[str, Any]:
+    """The cluster as slurmrestd shows it: one group, and the names of the partitions.
+
+    Raises:
+        CorralError: USAGE, it does not state its name; NOT_FOUND, it has no nodes.
+    """
+    cluster = rest.cluster or name
+    if not cluster:
+        raise CorralError(
+            Code.USAGE,
+            "slurmrestd does not state the cluster's name",
+            hint="give the profile a name: --name NAME",
+        )
+    if not nodes:
+        raise CorralError(Code.NOT_FOUND, "Slurm has no nodes there", hint="ask an administrator")
+    names = [node.name for node in nodes]
+    group = {"name": "nodes", "provider": OWNED, "nodes": fold(names)}
+    # The host of slurmctld need not be a node of Slurm's.
+    controller = {"controller": rest.controller} if rest.controller in names else {}
+    return {
+        "corral": "v1",
+        "name": cluster,
+        "groups": [group],
+        **controller,
+        "partitions": [{"name": each.name, "groups": ["nodes"]} for each in partitions],
+    }
 
 
 def _identity(path: Path) -> Path:
@@ -213,7 +322,7 @@ async def _trust(target: SshTarget, keys: tuple[str, ...], accept: AcceptKey) ->
     if lines:
         sshkeys.pin(target.known_hosts, lines)
         return
-    await _fetch_key(target)
+    await shown_keys(ENTRY, target)
     prints = sshkeys.known_fingerprints(ENTRY, "\n".join(target.pinned(ENTRY)))
     if not accept(target.address, prints):
         raise CorralError(
@@ -222,28 +331,6 @@ async def _trust(target: SshTarget, keys: tuple[str, ...], accept: AcceptKey) ->
             hint="compare it with the one that an administrator names, then --accept-host-key; or "
             "ask for a client file, which has it: corral export client",
         )
-
-
-async def _fetch_key(target: SshTarget) -> None:
-    """Pin the key that the host shows; nobody is logged in for it.
-
-    ssh-keyscan knows no jump hosts and no ssh config.
-
-    Raises:
-        CorralError: UNREACHABLE, TIMED_OUT.
-    """
-    words = target.arguments(ENTRY, None, opens=False)
-    first = ["-o", "StrictHostKeyChecking=accept-new", "-o", "PreferredAuthentications=none"]
-    try:
-        ended = await process.run([words[0], *first, *words[1:], "true"], timeout=LOGIN_S)
-    except TimeoutError as error:
-        raise CorralError(
-            Code.TIMED_OUT,
-            f"{target.address} did not answer within {LOGIN_S:g} s",
-            hint="correct the host's name, or check the network",
-        ) from error
-    if not target.pinned(ENTRY):
-        raise failure(target.address, target, ended.status, ended.err, "")
 
 
 async def asked(

@@ -1,4 +1,7 @@
-"""Profiles on this machine: logins to clusters as a user without root. No secret is in them."""
+"""Profiles on this machine: logins to clusters as a user without root.
+
+None holds a secret, but that of a login by slurmrestd its token, in a file for its owner alone.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from corral.state_dir import VARIABLE, cluster_dir, state_dir
 
 FILE: Final = "profile.json"
 KNOWN_HOSTS: Final = "known_hosts"
+TOKEN: Final = "token"  # noqa: S105  # the file's name
+"""A token for slurmrestd: the only secret that a profile may hold."""
 
 
 def profiles() -> tuple[str, ...]:
@@ -60,12 +65,30 @@ def logout(name: str) -> None:
     shutil.rmtree(folder)
 
 
-def keep(profile: Profile, known_hosts: str) -> None:
+def token_of(spec: ClientSpec) -> str:
+    """The token of a profile that reaches its cluster by slurmrestd.
+
+    Raises:
+        CorralError: LOGIN_REFUSED, it is not there.
+    """
+    try:
+        return Path(spec.known_hosts).with_name(TOKEN).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise CorralError(
+            Code.LOGIN_REFUSED,
+            f"the token of profile {spec.profile.name} cannot be read",
+            tail=str(error),
+            hint=f"corral login {spec.profile.user}@ --rest {spec.profile.rest} stores another",
+        ) from error
+
+
+def keep(profile: Profile, known_hosts: str, *, token: str = "") -> None:
     """Write a profile and its host keys, in place of one of the same name.
 
     Args:
         profile: the login.
         known_hosts: lines of OpenSSH's known_hosts, with the node as the name.
+        token: for slurmrestd; "" for a login by ssh.
 
     Raises:
         CorralError: USAGE, a cluster of that name was brought up from here; PROVIDER_FAILED, the
@@ -83,6 +106,10 @@ def keep(profile: Profile, known_hosts: str) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The keys first: a profile that is there is complete.
         _write(folder / KNOWN_HOSTS, known_hosts)
+        if token:
+            _write(folder / TOKEN, f"{token}\n")
+        else:
+            (folder / TOKEN).unlink(missing_ok=True)
         _write(folder / FILE, stored.model_dump_json(indent=1) + "\n")
     except OSError as error:
         raise CorralError(
@@ -106,7 +133,9 @@ def _folder() -> Path:
 
 
 def _again(name: str) -> str:
-    return f"corral logout {name}, then corral login USER@HOST makes a new one"
+    return (
+        f"corral logout {name}, then corral login USER@HOST (or USER@ --rest URL) makes a new one"
+    )
 
 
 def _write(path: Path, text: str) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from corral.api.lifecycle.machine_return import release_machines
 from corral.apply.journal import Journal, cluster_lock, declared_before
+from corral.apply.left_out import LeftOut
 from corral.apply.run import require_fresh, run_stages
 from corral.apply.session import ClusterState, Session
 from corral.errors import Code, CorralError
@@ -33,8 +34,14 @@ meanwhile (services that still start after a boot)."""
 Approve = Callable[[Plan], bool]
 
 
-async def plan(spec: ClusterSpec, emit: Emit = ignore) -> Plan:
+async def plan(spec: ClusterSpec, emit: Emit = ignore, *, keep_going: bool = False) -> Plan:
     """Compare what the file declares with what the machines hold; changes nothing.
+
+    Args:
+        spec: the cluster.
+        emit: receives all events.
+        keep_going: plan without nodes that do not answer (``Plan.unreachable``), where no others
+            depend on them and at least half of the nodes answer.
 
     Raises:
         CorralError: a machine or the provider could not be read; what is to be rented
@@ -42,6 +49,7 @@ async def plan(spec: ClusterSpec, emit: Emit = ignore) -> Plan:
     """
     await _on_call(spec, emit)
     async with await Session.open(spec) as session:
+        session.leave_out(LeftOut(spec), keep_going=keep_going)
         return (await _looked(session, emit)).plan
 
 
@@ -49,6 +57,7 @@ async def apply(spec: ClusterSpec, approved: Plan, emit: Emit = ignore) -> None:
     """Do exactly what ``approved`` contains.
 
     A plan with machines to create ends after creating them: a second plan then shows what they get.
+    Nodes that the plan leaves out are not asked.
 
     Raises:
         CorralError: STALE_PLAN when file or machines moved since the plan was made; BUSY; the
@@ -56,10 +65,17 @@ async def apply(spec: ClusterSpec, approved: Plan, emit: Emit = ignore) -> None:
     """
     with cluster_lock(cluster_dir(spec.name)):
         async with await Session.open(spec) as session:
+            session.leave_out(LeftOut(spec, approved.unreachable), keep_going=False)
             await _apply(session, approved, emit)
 
 
-async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = None) -> bool:
+async def up(
+    spec: ClusterSpec,
+    emit: Emit = ignore,
+    approve: Approve | None = None,
+    *,
+    left_out: LeftOut | None = None,
+) -> bool:
     """Plan and apply until nothing is left to do.
 
     Args:
@@ -68,9 +84,12 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = N
         approve: asked with each plan that is not empty; False stops before it is applied. While a
             person thinks machines may move, so they are read again before an approved plan is
             applied. None: yes to all, at once.
+        left_out: takes the nodes that do not answer or where a change fails: the others are done
+            without them. None: the first such node ends it.
 
     Returns:
-        True when the cluster is as declared, False when ``approve`` answered no.
+        True when the cluster is as declared, but for nodes that are left out; False when
+        ``approve`` answered no.
 
     Raises:
         CorralError: as ``apply``; NOT_GOOD when it does not settle.
@@ -78,20 +97,19 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = N
     if approve is not None:
         await _on_call(spec, emit)
     with cluster_lock(cluster_dir(spec.name)):
-        for _ in range(ROUNDS):
+        rounds = 0
+        while rounds < ROUNDS:
             async with await Session.open(spec) as session:
+                _leave_out(session, left_out)
                 current = await _looked(session, emit)
                 if current.plan.empty:
                     return True
                 if approve is not None and not approve(current.plan):
                     return False
-                try:
-                    await _apply(session, current.plan, emit, current if approve is None else None)
-                except CorralError as error:
-                    if error.code is not Code.STALE_PLAN:
-                        raise
-                    emit(Event(Kind.NOTE, "plan", message=f"{error.message}: planning again"))
+                # A round that leaves nodes out does not count: each has fewer nodes to leave out.
+                rounds += await _round(session, current, emit, left_out, fresh=approve is None)
         async with await Session.open(spec) as session:
+            _leave_out(session, left_out)
             current = await _looked(session, emit)
     if current.plan.empty:
         return True
@@ -101,6 +119,24 @@ async def up(spec: ClusterSpec, emit: Emit = ignore, approve: Approve | None = N
         tail="\n".join(c.change.summary for s in current.plan.stages for c in s.changes),
         hint="something on the machines changes these back; see: corral plan FILE --diff",
     )
+
+
+def _leave_out(session: Session, left_out: LeftOut | None) -> None:
+    if left_out is not None:
+        session.leave_out(left_out, keep_going=True)
+
+
+async def _round(
+    session: Session, current: ClusterState, emit: Emit, left_out: LeftOut | None, *, fresh: bool
+) -> bool:
+    """Apply one plan of ``up``; False where it ended early, as nodes are left out."""
+    try:
+        return await _apply(session, current.plan, emit, current if fresh else None, left_out)
+    except CorralError as error:
+        if error.code is not Code.STALE_PLAN:
+            raise
+        emit(Event(Kind.NOTE, "plan", message=f"{error.message}: planning again"))
+        return True
 
 
 async def down(
@@ -179,9 +215,17 @@ async def _looked(session: Session, emit: Emit) -> ClusterState:
 
 
 async def _apply(
-    session: Session, approved: Plan, emit: Emit, current: ClusterState | None = None
-) -> None:
-    """Do the plan; ``current`` is the one it was made from, when it was made just now."""
+    session: Session,
+    approved: Plan,
+    emit: Emit,
+    current: ClusterState | None = None,
+    left_out: LeftOut | None = None,
+) -> bool:
+    """Do the plan; ``current`` is the one it was made from, when it was made just now.
+
+    Returns:
+        False where it ended early, as nodes are left out now.
+    """
     now = current or await session.read_state()
     require_fresh(approved, digest(session.spec), now.plan.observed)
     journal = Journal(cluster_dir(session.spec.name) / "journal.jsonl", secrets.token_hex(4))
@@ -199,7 +243,7 @@ async def _apply(
             )
         await session.make_machines(noted)
         noted(Event(Kind.PHASE_DONE, "machines", seconds=time.monotonic() - begin))
-        return
+        return True
     if approved.leaving != now.plan.leaving:
         raise CorralError(
             Code.STALE_PLAN,
@@ -207,6 +251,8 @@ async def _apply(
             hint="re-create it with: corral plan FILE",
         )
     noted(Event(Kind.PHASE_STARTED, "apply", total=len(approved.stages)))
-    await run_stages(approved, session.fleet, noted)
+    if not await run_stages(approved, session.fleet, noted, left_out):
+        return False
     await session.release(approved.leaving, noted)
     noted(Event(Kind.PHASE_DONE, "apply", seconds=time.monotonic() - begin))
+    return True

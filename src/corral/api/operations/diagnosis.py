@@ -28,7 +28,13 @@ from corral.inspect.slurm import SLURM_CONF
 from corral.roles.machine.mesh import addresses as mesh_addresses
 from corral.slurm.states.jobs import ExitCode
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of, partitions_of, sole_user
+from corral.spec.nodes import (
+    controller_of,
+    controllers_of,
+    nodes_of,
+    partitions_of,
+    sole_user,
+)
 from corral.spec.sections.tailnet import mesh_of
 
 TIMEOUT: Final = 120.0
@@ -156,8 +162,9 @@ def _asks(session: Connection, spec: ClusterSpec) -> dict[str, Ask]:
         units = [*auth]
         if name in compute:
             units.append("slurmd")
-        if name == lead:
+        if name in controllers_of(spec):
             units.append("slurmctld")
+        if name == controller_of(spec):
             if spec.slurm.accounting:
                 units += ["mariadb", "slurmdbd"]
             if spec.slurm.rest:
@@ -207,7 +214,7 @@ def _scene(
         compute=_compute(spec),
         machines=answers,
         addresses=addresses,
-        gpus={n.name: n.group.gpu.count for n in nodes_of(spec) if n.group.gpu},
+        gpus={n.name: n.group.gpu_count for n in nodes_of(spec) if n.group.gpu_kinds},
         fabric=data.fabric if data else "",
         auth=kind if kind in ("munge", "slurm") else "",
     )

@@ -24,6 +24,7 @@ from corral.roles.slurm.auth_key import (
     key,
     keys,
 )
+from corral.roles.slurm.controller import jwt
 from corral.slurm.conf.cluster import JWT_KEY
 from corral.slurm.version import has
 from corral.spec.impacts import Impact
@@ -184,17 +185,19 @@ class _Rotation:
     async def _jwt(self) -> Rotated:
         script = secret_files.replace(JWT_KEY, JWT_BYTES, "slurm:slurm", "600")
         await self._do([self._on_controller(JWT_KEY, "a new JWT key", script)])
+        if self._site.controllers[1:]:
+            await self._copied(jwt(self._site), self._site.controllers)
         await self._do(self._services(JWT_KEY, _reconfigure(JWT_KEY)))
         means = "all tokens made before are refused now; make new ones: scontrol token"
-        return Rotated(JWT_KEY, (self._site.controller,), means)
+        return Rotated(JWT_KEY, self._site.controllers, means)
 
     def _on_controller(self, path: str, title: str, script: Script) -> Stage:
         change = Change(f"secret:{path}", title, "", "", script, Impact.RELOAD)
         return Stage("keys", title, (NodeChange((self._site.controller,), change),))
 
-    async def _copied(self, key_files: Sequence[Secret]) -> None:
-        """Copy what the controller holds to all machines that hold something else."""
-        nodes = [n for n in self._all if n != self._site.controller]
+    async def _copied(self, key_files: Sequence[Secret], to: Sequence[str] = ()) -> None:
+        """Copy what the controller holds to all machines, or these, that hold something else."""
+        nodes = [n for n in to or self._all if n != self._site.controller]
         stage = DesiredStage(
             "copies",
             "keys from the controller",
@@ -214,6 +217,7 @@ class _Rotation:
     def _services(self, path: str, how: Mapping[str, Script | None]) -> list[Stage]:
         """Services that read a key, notified in their order; each remembers that it read it."""
         stages: list[Stage] = []
+        backups = self._site.controllers[1:]
         for stage in self._state.stages:
             changes = [
                 NodeChange(
@@ -223,7 +227,8 @@ class _Rotation:
                         f"{r.unit} takes {path.rpartition('/')[2]}",
                         "",
                         "",
-                        r.notified(how.get(r.unit)),
+                        # A backup slurmctld takes part in no reconfiguration: it starts again.
+                        r.notified(None if part.nodes == backups else how.get(r.unit)),
                         r.impact,
                     ),
                 )

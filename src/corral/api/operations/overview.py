@@ -20,7 +20,9 @@ from corral.inspect.slurm import NODES, PING, strictly, while_up
 from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
 from corral.slurm.records import Node
+from corral.slurm.states.jobs import has_ended
 from corral.slurm.states.nodes import NodeBase, NodeState
+from corral.spec.client import ClientSpec, by_rest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of, partitions_of, users_of
 from corral.spec.sections.tailnet import mesh_of
@@ -96,7 +98,7 @@ class Status:
 
     Attributes:
         cluster: its name.
-        controller: the node that runs slurmctld.
+        controller: the node that runs slurmctld; "" where slurmrestd does not state it.
         slurm: its version, "" while it does not answer.
         nodes: each of them.
         jobs: number of jobs by Slurm's state, in lower case.
@@ -145,6 +147,8 @@ async def status(spec: ClusterSpec) -> Status:
         CorralError: NOT_FOUND, the cluster is not up; the provider could not be asked; UNREACHABLE,
             a profile's node.
     """
+    if by_rest(spec):
+        return await _by_rest(spec)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         if not session.administers:
@@ -181,6 +185,37 @@ async def _as_user(session: Connection) -> Status:
         troubles=tuple(replace(trouble, hint=ADMINISTRATOR) for trouble in seen.troubles),
         user=users_of(spec)[0].name,
         own_jobs=_counted(answer.get(OWN_QUEUE)),
+    )
+
+
+async def _by_rest(spec: ClientSpec) -> Status:
+    """What slurmrestd reports to a user; no machine is looked at.
+
+    Raises:
+        CorralError: LOGIN_REFUSED; UNREACHABLE.
+    """
+    from corral.api.workload.rest import rest_client  # noqa: PLC0415  # HTTP
+
+    client = rest_client(spec)
+    nodes, jobs = await client.nodes(), await client.jobs()
+    members = tuple(
+        Member(node.name, str(node.state).lower(), node.why_out, node) for node in nodes
+    )
+    troubles = [
+        Trouble(each.node, f"{each.state}{f': {each.reason}' * bool(each.reason)}", ADMINISTRATOR)
+        for each in members
+        if not each.usable
+    ]
+    live = [job for job in jobs if not has_ended(job.state)]
+    return Status(
+        spec.name,
+        client.controller,
+        client.release,
+        members,
+        _counted(job.state for job in live),
+        tuple(troubles),
+        user=client.user,
+        own_jobs=_counted(job.state for job in live if job.user == client.user),
     )
 
 

@@ -8,7 +8,6 @@ import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,6 +19,7 @@ from corral.apply.connection import Connection
 from corral.apply.journal import cluster_lock
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
+from corral.extras import own_version
 from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.plan.model import Plan
@@ -138,6 +138,13 @@ async def plan_restore(
             decrypted, is damaged or of another cluster; NOT_GOOD, its Slurm or Corral is too new
             or too old.
     """
+    if spec.slurm.backup_controller:
+        raise CorralError(
+            Code.NOT_GOOD,
+            "Corral restores no cluster with a backup controller: it would take over meanwhile",
+            hint="take slurm.backup_controller out of the file; corral up; corral restore; put it "
+            "back; corral up",
+        )
     begin = time.monotonic()
     emit(Event(Kind.PHASE_STARTED, "check", message=f"checking {path}"))
     async with await Connection.open(spec) as connection:
@@ -221,10 +228,10 @@ def require_fit(path: Path, about: About, spec: ClusterSpec, slurm: str) -> None
             f"{path} is of cluster {about.cluster}, not {spec.name}",
             hint="name its cluster file, or take another archive",
         )
-    if about.format > FORMAT or _release(about.corral) > _release(version("corral")):
+    if about.format > FORMAT or _release(about.corral) > _release(own_version()):
         raise CorralError(
             Code.NOT_GOOD,
-            f"{path} was made by Corral {about.corral}, and this one is {version('corral')}",
+            f"{path} was made by Corral {about.corral}, and this one is {own_version()}",
             hint="upgrade Corral first",
         )
     then, now = SlurmVersion.parse(about.slurm), SlurmVersion.parse(slurm)

@@ -51,7 +51,8 @@ def spec_text(spec: ClusterSpec) -> str:
 def last_proof(cluster: str) -> dict[str, Any] | None:
     """The last proof in the cluster's journal, as ``Proof.as_dict`` wrote it."""
     proof: dict[str, Any] | None = None
-    for record in read_journal(cluster_dir(cluster, create=False) / "journal.jsonl"):
+    path = cluster_dir(cluster, create=False) / "journal.jsonl"
+    for record in read_journal(path, '"kind": "proof"'):
         if record.get("kind") == "proof":
             proof = record.get("proof")
     return proof

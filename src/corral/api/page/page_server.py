@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from corral.api.operations.nodes import login
@@ -26,7 +27,7 @@ from corral.errors import Code, CorralError
 from corral.extras import missing_extra
 from corral.hosts.forward import UP
 from corral.hosts.openssh import control_dir, control_path
-from corral.hosts.ports import free_port
+from corral.hosts.ports import HeldPort, free_port
 from corral.hosts.process import Child
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result, check
@@ -102,7 +103,13 @@ class Page:
 
 @asynccontextmanager
 async def serve_page(
-    spec: ClusterSpec, *, user: str = "", source: str = "", port: int = 0, hours: float = 8.0
+    spec: ClusterSpec,
+    *,
+    user: str = "",
+    source: str = "",
+    port: int | HeldPort = 0,
+    hours: float = 8.0,
+    clusters: Mapping[str, str] = MappingProxyType({}),
 ) -> AsyncGenerator[tuple[Page, Callable[[], Any]]]:
     """Serve a cluster's page while the context is open.
 
@@ -110,8 +117,9 @@ async def serve_page(
         spec: the cluster.
         user: the Slurm user to be; "" for the cluster's first one.
         source: path of the cluster file, for the editor; "" for none.
-        port: where to listen on this machine's loopback; 0 takes a free port.
+        port: where to listen on this machine's loopback; 0 takes a free one, a held one is kept.
         hours: how long the user's token is good.
+        clusters: addresses of the pages of other clusters that this one shows, by their names.
 
     Yields:
         the page, and a coroutine function that returns when the tunnel or the server has ended.
@@ -124,48 +132,58 @@ async def serve_page(
     name = user or users_of(spec)[0].name
     _person(name)
     socket = control_dir() / f"rest-{secrets.token_hex(4)}"
-    private, version, sudo = await _asked(spec)
-    rest = spec.slurm.rest and has(version, Feature.READABLE_SLURMRESTD)
+    asked = await _asked(spec)
+    first = asked.controller == controller_of(spec)  # slurmrestd and Prometheus are there alone
+    rest = first and spec.slurm.rest and has(asked.version, Feature.READABLE_SLURMRESTD)
     token = await token_of(spec, name, int(hours * 3600)) if rest else ""
     figures = control_dir() / f"prom-{secrets.token_hex(4)}"
     forwards = [(str(socket), f"127.0.0.1:{REST_PORT}")] if rest else []
     prometheus = spec.services.prometheus or ""
-    if spec.services.metrics and not prometheus:
+    if first and spec.services.metrics and not prometheus:
         forwards.append((str(figures), f"127.0.0.1:{PROMETHEUS}"))
         prometheus = f"unix:{figures}"
+    tunnel_argv = await tunnel_to(spec, *forwards, node=asked.controller)
     try:
         async with (
-            await Child.start(await tunnel_to(spec, *forwards), quiet=True) as tunnel,
-            await Child.start([sys.executable, "-m", "corral.web"]) as server,
+            await Child.start(tunnel_argv, quiet=True) as tunnel,
+            await _server(port) as server,
         ):
             for near, _ in forwards:
                 await _until(tunnel, Path(near))
             settings: dict[str, Any] = {
-                "cluster": spec.name,
                 "rest": f"unix:{socket}" if rest else "commands:",
-                "port": port,
-                "spec": spec.model_dump(mode="json"),
-                "source": source,
-                "tokens": str(tokens_file(spec.name)),
-                "handover": [name, token],
-                "private": private,
-                "sudo": sudo,
-                "prometheus": prometheus,
+                **{"clusters": dict(clusters), "source": source, "handover": [name, token]},
+                **{"private": asked.private, "sudo": asked.sudo, "prometheus": prometheus},
             }
-            reply = await _started(server, settings)
-            page = Page(f"http://127.0.0.1:{reply['port']}/", name, reply["code"])
-            yield page, lambda: _ended(tunnel, server)
+            reply = await _started(server, spec, port, settings)
+            url = f"http://127.0.0.1:{reply['port']}/"
+            yield Page(url, name, reply["code"]), lambda: _ended(tunnel, server)
     finally:
         socket.unlink(missing_ok=True)
         figures.unlink(missing_ok=True)
 
 
-async def _started(server: Child, settings: Mapping[str, Any]) -> dict[str, Any]:
+async def _server(port: int | HeldPort) -> Child:
+    handles = (port.handle,) if isinstance(port, HeldPort) else ()
+    return await Child.start([sys.executable, "-m", "corral.web"], handles=handles)
+
+
+async def _started(
+    server: Child, spec: ClusterSpec, at: int | HeldPort, more: Mapping[str, Any]
+) -> dict[str, Any]:
     """Give the server its settings; what it reports once it listens."""
+    port = at.number if isinstance(at, HeldPort) else at
+    settings: dict[str, Any] = {
+        "cluster": spec.name,
+        "port": port,
+        "listening": at.handle if isinstance(at, HeldPort) else None,
+        "spec": spec.model_dump(mode="json"),
+        "tokens": str(tokens_file(spec.name)),
+        **more,
+    }
     await server.write(json.dumps(settings).encode() + b"\n")
     reply = json.loads(await server.line(UP_S) or "{}")
     if not reply:
-        port = settings["port"]
         raise CorralError(
             Code.COMMAND_FAILED,
             "the page's server did not start",
@@ -228,8 +246,24 @@ async def slurm_version(spec: ClusterSpec) -> SlurmVersion:
     return RELEASE.parse(check(result, "asking for Slurm's version").stdout)
 
 
-async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] | None]:
-    """Whether Slurm hides users' jobs or nodes from each other; its version; what sudo wants."""
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a cluster reports before its page is opened.
+
+    Attributes:
+        private: Slurm hides users' jobs or nodes from each other.
+        version: of Slurm.
+        sudo: what sudo on its machines wants, as ``sudo_of`` returns it.
+        controller: the node that was asked: the backup where the first controller is lost.
+    """
+
+    private: bool
+    version: SlurmVersion
+    sudo: dict[str, Any] | None
+    controller: str
+
+
+async def _asked(spec: ClusterSpec) -> Asked:
     asked = inquiry((PRIVATE, RELEASE))
     async with await Connection.open(spec) as session:
         session.require_running()
@@ -240,7 +274,10 @@ async def _asked(spec: ClusterSpec) -> tuple[bool, SlurmVersion, dict[str, Any] 
         release = sections.succeeded(RELEASE.name, session.controller, what, stderr=result.stderr)
         sudo = await sudo_of(session)
     words = PRIVATE.read(answers) - {"none", "cloud"}
-    return bool(words), RELEASE.parse(release), sudo
+    if session.controller != controller_of(spec):
+        lost = f"asked by Slurm's commands: {controller_of(spec)} is lost"
+        person().show(session.controller, lost)
+    return Asked(bool(words), RELEASE.parse(release), sudo, session.controller)
 
 
 async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str], node: str = "") -> list[str]:

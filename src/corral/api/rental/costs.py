@@ -13,7 +13,7 @@ from corral.hosts.transport import check
 from corral.inspect.jobs import UNIX_TIMES, past_jobs
 from corral.inspect.question import inquiry
 from corral.inspect.slurm import NODES, strictly
-from corral.providers.cloud.budget import Spend, spend
+from corral.providers.cloud.budget import Spend, reserved, spend
 from corral.providers.cloud.ledger import Ledger, Rental
 from corral.slurm.records import Job, gpus_settled
 from corral.spec.models import ClusterSpec
@@ -150,10 +150,11 @@ def what_then(spec: ClusterSpec, now: Spend, nodes: Sequence[str]) -> str:
     if budget is None or budget.total is None or not nodes:
         return ""
     left = budget.total - now.total
+    until = left - reserved(budget, now.per_hour)
+    late = "at the latest " if now.unpriced else ""
     if left <= 0:
         when = "the budget is spent"
     elif now.per_hour > 0:
-        late = "at the latest " if now.unpriced else ""
         when = f"at this rate the budget is spent {late}in {left / now.per_hour:.1f} h"
     else:
         return ""
@@ -161,9 +162,10 @@ def what_then(spec: ClusterSpec, now: Spend, nodes: Sequence[str]) -> str:
     who = who or ("corral elastic, while it runs" if elastic_of(spec) else "")
     if not who:
         return f"{when}: nothing ends {fold(sorted(nodes))} then (budget.guard is off)"
+    begin = f"{late}in {until / now.per_hour:.1f} h" if until > 0 else "now"
     return (
-        f"{when}: {who} drains {fold(sorted(nodes))} then, gives jobs {budget.grace} to save, and "
-        "ends the machines"
+        f"{when}: {who} drains {fold(sorted(nodes))} {begin}, gives jobs {budget.grace} to save, "
+        "and ends the machines"
     )
 
 
@@ -339,7 +341,7 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
     nodes = sections.succeeded(NODES.name, lead, "asking Slurm for the nodes' CPUs", stderr=err)
     cpus = {node.name: node.cpus for node in strictly(NODES).parse(nodes)}
     listed, unread = past.parse(jobs)
-    uses, odd = uses_of(listed, gpus=any(g.gpu or g.cloud for g in spec.groups))
+    uses, odd = uses_of(listed, gpus=any(g.gpu_kinds or g.cloud for g in spec.groups))
     return uses, cpus, unread + odd
 
 

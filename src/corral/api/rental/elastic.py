@@ -11,9 +11,9 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind, ignore
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import elastic_of
+from corral.spec.sections.cloud import ELASTIC_RETRY_S
 
 TURN_S: Final = 5.0
-TROUBLE_S: Final = 30.0
 
 
 async def drive(spec: ClusterSpec, emit: Emit = ignore, *, once: bool = False) -> None:
@@ -45,7 +45,7 @@ async def drive(spec: ClusterSpec, emit: Emit = ignore, *, once: bool = False) -
             if once or error.code in (Code.USAGE, Code.SPEC_INVALID, Code.MISSING_TOOL):
                 raise
             emit(Event(Kind.NOTE, "elastic", message=f"{error}; {error.hint}"))
-            await asyncio.sleep(TROUBLE_S)
+            await asyncio.sleep(ELASTIC_RETRY_S)
             continue
         if once and not busy:
             return

@@ -30,7 +30,7 @@ from corral.jobs.limits import against_spec, apart, partition_of, pods_apart, re
 from corral.jobs.model import JobSpec, parse_job
 from corral.jobs.submit import ExpectedStart
 from corral.providers.lookup import runs_here
-from corral.spec.client import ClientSpec
+from corral.spec.client import ClientSpec, by_rest
 from corral.spec.models import ClusterSpec, NodeGroup
 
 USE_S: Final = 30
@@ -168,6 +168,10 @@ async def submit(
     Raises:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
+    if by_rest(spec):
+        from corral.api.workload.rest import rest_client, rest_submit  # noqa: PLC0415  # HTTP
+
+        return await rest_submit(spec, rest_client(spec), job)
     await _refuse_apart(spec, job)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
@@ -219,6 +223,10 @@ async def run(
     Raises:
         CorralError: as ``submit``; UNREACHABLE, the controller stays away.
     """
+    if by_rest(spec):
+        from corral.api.workload.rest import rest_client, rest_run  # noqa: PLC0415  # HTTP
+
+        return await rest_run(spec, rest_client(spec), job, emit, on_submit)
     await _refuse_apart(spec, job)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()

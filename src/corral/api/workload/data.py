@@ -179,7 +179,7 @@ async def bench_data(
         together = await datasets.rates(
             session.fleet, [n.name for n in nodes], owner, folder=place, seconds=seconds
         )
-    gpus = {node.name: node.group.gpu.count if node.group.gpu else 1 for node in nodes}
+    gpus = {node.name: node.group.gpu_count or 1 for node in nodes}
     needs = {name: per_gpu * count for name, count in gpus.items()} if per_gpu else {}
     return Fed(place, tuple(alone), together, needs)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from corral.apply.connection import Connection
@@ -13,7 +13,9 @@ from corral.jobs import arrays, control
 from corral.jobs.arrays import ArrayOutcome
 from corral.jobs.follow import Live, Outcome, RankLine
 from corral.jobs.handle import JobHandle
+from corral.roles.machine.people import PROOF
 from corral.slurm.records import Job
+from corral.spec.client import by_rest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
 
@@ -25,17 +27,28 @@ JobRef = int | str
 """A job's number, or ``12_3`` for a part of an array."""
 
 
-async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]:
+async def jobs(
+    spec: ClusterSpec, *, ended: bool = False, checks: bool = False
+) -> tuple[JobInfo, ...]:
     """Pending and running jobs, newest first; with ``ended`` also those of the last days.
+
+    Args:
+        spec: the cluster.
+        ended: also those of the last days that have ended.
+        checks: also Corral's own, of the proof.
 
     Raises:
         CorralError: NOT_FOUND, the cluster is not up; COMMAND_FAILED, Slurm does not answer.
     """
+    if by_rest(spec):
+        from corral.api.workload.rest import rest_client, rest_jobs  # noqa: PLC0415  # HTTP
+
+        return await _listed(rest_jobs(rest_client(spec), ended=ended), checks=checks)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         fleet, controller = session.fleet, session.controller
-        gpus = any(group.gpu for group in spec.groups)
-        listing = control.list_jobs(fleet, controller, all=ended, gpus=gpus)
+        gpus = any(group.gpu_kinds for group in spec.groups)
+        listing = _listed(control.list_jobs(fleet, controller, all=ended, gpus=gpus), checks=checks)
         if not gpus:
             return await listing
         tracked = spec.slurm.accounting
@@ -48,6 +61,10 @@ async def jobs(spec: ClusterSpec, *, ended: bool = False) -> tuple[JobInfo, ...]
         else job
         for job in listed
     )
+
+
+async def _listed(listing: Awaitable[tuple[JobInfo, ...]], *, checks: bool) -> tuple[JobInfo, ...]:
+    return tuple(job for job in await listing if checks or job.user != PROOF)
 
 
 async def logs(
@@ -67,6 +84,10 @@ async def logs(
         CorralError: NOT_FOUND, no such job, or none that Corral submitted; FORBIDDEN, it is not
             the job of a profile's user.
     """
+    if by_rest(spec):
+        from corral.api.workload.rest import refuse_logs, rest_client  # noqa: PLC0415  # HTTP
+
+        raise await refuse_logs(rest_client(spec), job_id)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         fleet = session.fleet
@@ -96,6 +117,10 @@ async def job_state(
     Raises:
         CorralError: NOT_FOUND, no such job.
     """
+    if by_rest(spec):
+        from corral.api.workload.rest import rest_client, rest_state  # noqa: PLC0415  # HTTP
+
+        return await rest_state(rest_client(spec), job_id)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         handle = await handle_of(session, job_id)
@@ -129,6 +154,16 @@ async def cancel(
         CorralError: the cluster is not up.
     """
     outcomes: dict[JobRef, JobOutcome | CorralError] = {}
+    if by_rest(spec):
+        from corral.api.workload.rest import rest_cancel, rest_client  # noqa: PLC0415  # HTTP
+
+        client = rest_client(spec)
+        for job_id in dict.fromkeys(job_ids):
+            try:
+                outcomes[job_id] = await rest_cancel(client, job_id)
+            except CorralError as error:
+                outcomes[job_id] = error
+        return outcomes
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         for job_id in dict.fromkeys(job_ids):

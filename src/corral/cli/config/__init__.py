@@ -1,1 +1,1 @@
-"""Verbs of the cluster file and of profiles: init, lint, export, login, logout."""
+"""Verbs of files and profiles: init, lint, edit, migrate, export, login, logout, version."""

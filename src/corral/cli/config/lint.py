@@ -152,7 +152,7 @@ def run(ui: Ui, request: Request) -> int:
     if request.fix:
         written = api.write_corrections(opinion.corrections, folder)
         for correction in opinion.corrections:
-            ui.show(*_diff(correction.diff()))
+            ui.show(*diff_lines(correction.diff()))
     left = [
         finding
         for finding, fixable in zip(opinion.findings, opinion.fixable, strict=True)
@@ -179,7 +179,8 @@ def run(ui: Ui, request: Request) -> int:
     return Exit.GOOD if good else Exit.USAGE
 
 
-def _diff(text: str) -> list[Text]:
+def diff_lines(text: str) -> list[Text]:
+    """A change of a text as coloured lines."""
     styles = {"+": "green", "-": "red", "@": "cyan"}
     return [Text(clean(line), styles.get(line[:1], "")) for line in text.split("\n") if line]
 

@@ -13,7 +13,7 @@ from corral.api.evidence.node_bench import Where
 from corral.api.evidence.scaling import Training, scaling_so_far
 from corral.cli.cluster_choice import cluster
 from corral.cli.evidence.bench_nodes import LIMIT, PARTITION, show
-from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples
+from corral.cli.options import CLUSTER, HTML, JSON, TARGET, examples, parameter_count
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
@@ -26,7 +26,6 @@ SCALING_EPILOG: Final = examples(
     "corral bench scaling lab --parameters 124M --batch 8 --length 512",
     "corral bench scaling lab --nodes 1,2,4 --links 2.5,10,25",
 )
-_UNITS: Final = {"K": 10**3, "M": 10**6, "B": 10**9}
 PARAMETERS = Annotated[
     str,
     typer.Option(
@@ -98,7 +97,7 @@ def bench_scaling(  # noqa: PLR0917 - typer makes options of arguments
     """
     ui = Ui(as_json=as_json)
     training = Training(
-        parameters=_count(parameters),
+        parameters=parameter_count(parameters),
         batch=batch,
         length=length,
         batches=batches,
@@ -149,21 +148,6 @@ def _view(measurement: Measured) -> list[RenderableType]:
         return []
     head = (*right("nodes"), "way", *right("ms", "ms alone", "times as fast", "loss"))
     return [table(head, rows), Text()]
-
-
-def _count(text: str) -> int:
-    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].isalpha() else (text, "")
-    if not text:
-        return 0
-    try:
-        count = round(float(number) * _UNITS.get(unit, 1))
-    except (ValueError, OverflowError):
-        count = 0
-    if (unit and unit not in _UNITS) or not 1000 <= count <= 10**12:  # noqa: PLR2004
-        raise CorralError(
-            Code.USAGE, f"{text!r} is not a number of parameters", hint="such as 124M or 1.5B"
-        )
-    return count
 
 
 def _numbers(text: str, option: str) -> tuple[float, ...]:

@@ -22,6 +22,7 @@ from corral.plurals import plural
 from corral.prove.compare import Change, Comparison
 from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.spec.models import ClusterSpec
+from corral.spec.slurm.hostlist import expand
 
 STYLES: Final = {
     Verdict.PASS: "green",
@@ -118,6 +119,25 @@ def _moment(at: float) -> str:
 
 
 app = verb_app()
+ONLY = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--only",
+        metavar="CHECK|GROUP",
+        help="Run these checks alone; may be given several times.",
+    ),
+]
+WITHOUT = Annotated[
+    str,
+    typer.Option(
+        "--without",
+        metavar="NODES",
+        help="Leave out these nodes, such as node[3,7-9]; the proof is not complete then. "
+        "Default: none.",
+        show_default=False,
+    ),
+]
+VERBOSE = Annotated[bool, typer.Option("--verbose", "-v", help="Show the evidence of every check.")]
 
 
 @app.command(
@@ -126,6 +146,7 @@ app = verb_app()
         "corral prove lab.yaml --verbose",
         "corral prove lab.yaml --html proof.html",
         "corral prove -c lab --only isolation --only smoke.clocks",
+        "corral prove --without node[3,7-9]",
         "corral prove --history",
         "corral prove --compare previous last",
         "corral prove --compare 2026-11-01 2026-11-21 --html change.html",
@@ -135,17 +156,9 @@ def prove(
     target: TARGET = "",
     *,
     named: CLUSTER = "",
-    only: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--only",
-            metavar="CHECK|GROUP",
-            help="Run these checks alone; may be given several times.",
-        ),
-    ] = None,
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Show the evidence of every check.")
-    ] = False,
+    only: ONLY = None,
+    without: WITHOUT = "",
+    verbose: VERBOSE = False,
     html: HTML = None,
     history: Annotated[
         bool, typer.Option("--history", help="List earlier proofs instead of making one.")
@@ -168,25 +181,27 @@ def prove(
     Runs real jobs for about half a minute and leaves nothing behind. Each check that fails reports
     what was seen, the likely cause and what to do. Exit status 1 when a check failed, or, with
     --compare, when something got worse; 0 when none failed. "proven" means a complete proof: with
-    --only, or while jobs are running on nodes, the last line states what passed and what is not
-    covered (--json: proven, uncovered). Each proof is kept: see --history.
+    --only or --without, or while jobs are running on nodes, the last line states what passed and
+    what is not covered (--json: proven, uncovered). Each proof is kept: see --history.
     """
     ui = Ui(as_json=as_json)
-    _together(only, history=history, compared=compared, html=html)
+    _together(bool(only or without), history=history, compared=compared, html=html)
     spec = cluster(ui, target, named, rehearse=rehearse)
     if history:
         return _history(ui, spec)
     if compared:
         return _compare(ui, spec, compared, html)
+    nodes = expand(without, strict=True) if without else ()
     proof = ui.run(
-        lambda emit: api.prove(spec, emit, only=tuple(only or ())),
+        lambda emit: api.prove(spec, emit, only=tuple(only or ()), without=tuple(nodes)),
         state="the cluster is as it was; nothing is proven",
     )
     ui.json(proof.as_dict())
     ui.show(*proof_view(proof, verbose=verbose))
     if html is not None:
-        since = api.since_last(spec.name, proof, partial=bool(only))
-        before = () if only else api.last_measured(spec.name)
+        partial = bool(only or without)
+        since = api.since_last(spec.name, proof, partial=partial)
+        before = () if partial else api.last_measured(spec.name)
         written(ui, html, api.proof_page(proof, since, before))
     return Exit.GOOD if proof.good else Exit.NOT_GOOD
 
@@ -198,16 +213,17 @@ def written(ui: Ui, path: Path, page: str) -> None:
 
 
 def _together(
-    only: list[str] | None,
+    chosen: bool,
     *,
     history: bool,
     compared: tuple[str, str] | None,
     html: Path | None,
 ) -> None:
-    if sum((bool(only), history, bool(compared))) > 1 or (history and html):
+    if sum((chosen, history, bool(compared))) > 1 or (history and html):
         raise CorralError(
             Code.USAGE,
-            "--only, --history and --compare do not go together, nor --history and --html",
+            "--only or --without, --history and --compare do not go together, nor --history "
+            "and --html",
             hint="--html goes with a proof, with --only and with --compare",
         )
 

@@ -12,7 +12,7 @@ from corral import api
 from corral.api.output import write_output
 from corral.cli.cluster_choice import again, declared
 from corral.cli.lifecycle.planview import plan_lines
-from corral.cli.options import CLUSTER, JSON, REHEARSE, TARGET, examples, verb_app
+from corral.cli.options import CLUSTER, JSON, KEEP_GOING, REHEARSE, TARGET, examples, verb_app
 from corral.cli.terminal.files import STDOUT
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
@@ -44,6 +44,7 @@ def plan(
     diff: Annotated[
         bool, typer.Option("--diff", "-d", help="Show each change of a file line by line.")
     ] = False,
+    keep_going: KEEP_GOING = False,
     rehearse: REHEARSE = False,
     named: CLUSTER = "",
     as_json: JSON = False,
@@ -57,7 +58,9 @@ def plan(
     """
     ui = Ui(as_json=as_json)
     spec = declared(ui, target, named, rehearse=rehearse)
-    made = ui.run(lambda emit: api.plan(spec, emit), state="nothing was changed")
+    made = ui.run(
+        lambda emit: api.plan(spec, emit, keep_going=keep_going), state="nothing was changed"
+    )
     data = made.as_dict()
     text = f"{json.dumps(data, indent=1)}\n"
     if out == STDOUT and not as_json:
@@ -69,7 +72,7 @@ def plan(
     ui.show(*plan_lines(made, diff=diff))
     if not made.empty:
         where = again(target, named)
-        flag = again(rehearse=rehearse)
+        flag = again(rehearse=rehearse) + (" --keep-going" if keep_going and not out else "")
         todo = f"apply{where} {out}{flag}" if out not in ("", STDOUT) else f"up{where}{flag}"
         ui.show("", f"next: corral {todo}")
     return Exit.GOOD

@@ -31,9 +31,10 @@ DEFERRED_SHOWN: Final = 6
 def plan_lines(plan: Plan, *, diff: bool = False) -> list[Text]:
     """The plan for people; one line when there is nothing to do."""
     if plan.empty:
-        text = f"{plan.cluster}: nothing to do, the machines hold what the file declares"
+        which = "machines that answer" if plan.unreachable else "machines"
+        text = f"{plan.cluster}: nothing to do, the {which} hold what the file declares"
         owed = [Text(), Text("leaving", "bold"), *_machines(plan.leaving)] if plan.leaving else []
-        return [Text(text), *owed]
+        return [Text(text), *owed, *_unreachable(plan)]
     lines = [_head(plan)]
     if plan.machines:
         lines += [Text(), Text("machines", "bold"), *_machines(plan.machines)]
@@ -43,7 +44,22 @@ def plan_lines(plan: Plan, *, diff: bool = False) -> list[Text]:
         lines += [Text(), Text("leaving", "bold"), *_machines(plan.leaving)]
     if plan.deferred:
         lines += [Text(), Text("known once the machines exist", "bold"), *_deferred(plan)]
-    return lines
+    return [*lines, *_unreachable(plan)]
+
+
+def _unreachable(plan: Plan) -> list[Text]:
+    """Nodes that are left as they are, folded over equal reasons."""
+    reasons: dict[str, list[str]] = {}
+    for node, reason in plan.unreachable.items():
+        reasons.setdefault(reason.replace(node, "\0"), []).append(node)
+    if not reasons:
+        return []
+    label = labels(map(fold, reasons.values()))
+    lines = [
+        Text(f"{label(fold(nodes))}{one_line(reason.replace(chr(0), fold(nodes)))}", "yellow")
+        for reason, nodes in reasons.items()
+    ]
+    return [Text(), Text("left as they are", "bold"), *lines]
 
 
 def _head(plan: Plan) -> Text:

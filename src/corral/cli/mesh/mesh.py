@@ -12,11 +12,20 @@ from rich.text import Text
 
 from corral import api
 from corral.api.mesh.tailnet import MeshNode, MeshStatus
+from corral.api.mesh.training_cost import Predicted, predicted
 from corral.cli.cluster_choice import cluster, declared
-from corral.cli.options import CLUSTER, JSON, TARGET, YES, examples, verb_app
+from corral.cli.options import (
+    CLUSTER,
+    JSON,
+    TARGET,
+    YES,
+    examples,
+    parameter_count,
+    verb_app,
+)
 from corral.cli.terminal.text import clean, right, table
 from corral.cli.terminal.ui import Ui
-from corral.errors import Exit
+from corral.errors import Code, CorralError, Exit
 from corral.mesh.link import Link
 
 app = verb_app()
@@ -27,33 +36,93 @@ LINKS = (
     *right("latency", "throughput", "MTU"),
     *("gradients", "does training over it pay"),
 )
+TRAINING = (
+    "link",
+    *right("an exchange", "a step with DDP", "exchange every", "a step of local SGD or DiLoCo"),
+)
 
 
 @app.command(
     "status",
-    epilog=examples("corral mesh status rented.yaml", "corral mesh status -c rented --no-links"),
+    epilog=examples(
+        "corral mesh status rented.yaml",
+        "corral mesh status -c rented --no-links",
+        "corral mesh status -c rented --parameters 124M --step-ms 300",
+    ),
 )
 def status(
     target: TARGET = "",
     named: CLUSTER = "",
+    *,
     links: Annotated[
         bool, typer.Option("--links/--no-links", help="Measure the links: 3 seconds each.")
     ] = True,
+    parameters: Annotated[
+        str,
+        typer.Option(
+            metavar="NUMBER",
+            help="Also predict what training a model of so many parameters takes over each link, "
+            "such as 124M; with --step-ms.",
+            show_default=False,
+        ),
+    ] = "",
+    step_ms: Annotated[
+        float,
+        typer.Option(
+            metavar="MS", help="Milliseconds of a step on one node alone.", show_default=False
+        ),
+    ] = 0.0,
     as_json: JSON = False,
 ) -> int:
     """Show who is in the tailnet, what expires, and how good the links are.
 
     Each link is measured by TCP, from the controller to all others first. "gradients" is how long
-    two nodes need to add up those of a model of 124 million parameters. Exit status 1 when a node
+    two nodes need to add up those of a model of 124 million parameters. --parameters and --step-ms
+    predict for yours what a step takes with DDP, and after how many steps an exchange of weights
+    (local SGD, DiLoCo) takes a tenth of the time. Exit status 1 when a node
     is out, its key has expired or expires within 14 days, or a machine with the cluster's tag is
     not a node of it.
     """
     ui = Ui(as_json=as_json)
+    model = _model(parameters, step_ms, links=links)
     spec = cluster(ui, target, named)
     seen = ui.run(lambda emit: api.mesh_status(spec, emit, links=links), state="nothing changed")
-    ui.json(seen.as_dict())
-    ui.show(*_view(seen))
+    training = predicted(seen.links, model, step_ms / 1e3) if model else []
+    ui.json({**seen.as_dict(), "training": [each.as_dict() for each in training]})
+    ui.show(*_view(seen), *_training(training, step_ms))
     return Exit.GOOD if seen.good else Exit.NOT_GOOD
+
+
+def _model(parameters: str, step_ms: float, *, links: bool) -> int:
+    """Parameters of the model to predict for, 0 for none."""
+    if bool(parameters) != (step_ms > 0) or (parameters and not links):
+        raise CorralError(
+            Code.USAGE,
+            "--parameters and --step-ms predict together, from measured links",
+            hint="such as --parameters 124M --step-ms 300, without --no-links",
+        )
+    return parameter_count(parameters)
+
+
+def _training(training: list[Predicted], step_ms: float) -> Iterator[RenderableType]:
+    if not training:
+        return
+    yield Text()
+    yield Text(
+        f"predicted: a step of {step_ms:g} ms on each node, {training[0].size / 1e6:.3g} MB of "
+        "gradients or weights"
+    )
+    rows = [
+        (
+            f"{each.source} to {each.target}",
+            f"{each.exchange_s * 1e3:.0f} ms",
+            f"{each.ddp_s * 1e3:.0f} ms",
+            f"{each.inner}",
+            f"{each.local_s * 1e3:.0f} ms",
+        )
+        for each in training
+    ]
+    yield table(TRAINING, rows)
 
 
 def _view(seen: MeshStatus) -> Iterator[RenderableType]:

@@ -1,4 +1,4 @@
 """Verbs of a running cluster.
 
-status, doctor, exec, ssh, drain, resume, keys, backup, restore.
+status, doctor, exec, ssh, drain, resume, report, nodes, keys, backup, restore.
 """

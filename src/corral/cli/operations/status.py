@@ -40,12 +40,11 @@ def status(target: TARGET = "", named: CLUSTER = "", as_json: JSON = False) -> i
 
 def status_view(seen: Status) -> list[RenderableType]:
     """The head, the table of nodes, the queue, and what is wrong."""
-    version = f", Slurm {seen.slurm}" if seen.slurm else ""
+    about = {"controller": seen.controller, "Slurm": seen.slurm}
+    known = ", ".join(f"{name} {value}" for name, value in about.items() if value)
     usable = sum(node.usable for node in seen.nodes)
     head = Text.assemble((clean(seen.cluster), "bold"), f": {usable} of ")
-    head.append(
-        f"{plural(len(seen.nodes), 'node')} take jobs; controller {seen.controller}{version}"
-    )
+    head.append(f"{plural(len(seen.nodes), 'node')} take jobs{clean(f'; {known}' * bool(known))}")
     queue = ", ".join(f"{count} {state}" for state, count in seen.jobs.items())
     shown: list[RenderableType] = [
         head,

@@ -6,15 +6,17 @@ import html
 import os
 import tempfile
 import webbrowser
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from corral import api
 from corral.api.page.page_server import Page
-from corral.cli.cluster_choice import cluster
-from corral.cli.options import BROWSER, CLUSTER, JSON, TARGET, examples, verb_app
+from corral.cli.cluster_choice import cluster, file_of
+from corral.cli.options import BROWSER, CLUSTER, JSON, TARGETS, examples, verb_app
 from corral.cli.page.ui_tokens import TokensBelow
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
@@ -50,6 +52,7 @@ def show_tracking(screen: Ui, spec: ClusterSpec, *, port: int, browser: bool) ->
 
 
 app = verb_app()
+Serving = AbstractAsyncContextManager[tuple[Page, Callable[[], Any]]]
 SLURM_USER = Annotated[
     str,
     typer.Option(
@@ -68,14 +71,22 @@ SLURM_USER = Annotated[
         "corral ui lab.yaml --user kim",
         "corral ui -c lab -b",
         "corral ui --controller",
+        "corral ui east.yaml west.yaml",
     ),
 )
 def ui(  # noqa: PLR0917  # typer calls it by name
-    target: TARGET = "",
+    targets: TARGETS = None,
     named: CLUSTER = "",
     user: SLURM_USER = "",
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65535, help="Port here; 0 takes a free one.")
+        int,
+        typer.Option(
+            "--port",
+            "-p",
+            min=0,
+            max=65535,
+            help="Port here, of several clusters the first one's; 0 takes free ones.",
+        ),
     ] = 0,
     hours: Annotated[
         float, typer.Option("--hours", min=0.1, max=168, help="Hours until the login expires.")
@@ -93,27 +104,35 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     ] = False,
     as_json: JSON = False,
 ) -> int:
-    """Show and run the cluster in a browser.
+    """Show and run a cluster, or several, in a browser.
 
     Serves the page on this machine's loopback until Ctrl-C, and reaches the controller by ssh. A
     one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
     With --controller the page is the controller's own (as with a profile), reached by a tunnel.
-    Applying a plan takes another code that this terminal shows. Where a machine's sudo wants a
-    password, it is asked for here, once. Programs use the API: `corral ui token --help`.
+    Several clusters have a page each, with its own code: each page has a switcher, an overview and
+    one search over all. Applying a plan takes another code that this terminal shows. Where a
+    machine's sudo wants a password, it is asked for here, once for each cluster. Programs use the
+    API: `corral ui token --help`.
     """
     screen = Ui(as_json=as_json)
+    target, *more = targets or [""]
+    if more:
+        _for_several(controller=controller, mlflow=mlflow)
+        pages = [_administered(screen, name) for name in (target, *more)]
+        return _serve_several(screen, pages, user=user, port=port, hours=hours, browser=browser)
     spec = cluster(screen, target, named, administers=False)
-    controller = controller or isinstance(spec, ClientSpec)
     if mlflow:
         return show_tracking(screen, spec, port=port, browser=browser)
-    given = target or named
-    source = str(Path(given).resolve()) if given and api.is_path(given) else ""
+    if controller or isinstance(spec, ClientSpec):
+        page = api.reach_page(spec, user=user, port=port, hours=hours)
+    else:
+        page = _page_of(spec, file_of(target, named))
+        page = api.serve_page(page.spec, source=page.source, user=user, port=port, hours=hours)
+    return _serve_one(screen, page, browser=browser)
 
+
+def _serve_one(screen: Ui, page: Serving, *, browser: bool) -> int:
     async def serving() -> str:
-        if controller:
-            page = api.reach_page(spec, user=user, port=port, hours=hours)
-        else:
-            page = api.serve_page(spec, user=user, source=source, port=port, hours=hours)
         async with page as (served, ended):
             _announce(screen, served, browser=browser)
             return await ended()
@@ -127,10 +146,59 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     raise CorralError(Code.UNREACHABLE, reason, hint="run corral ui again")
 
 
-def _announce(screen: Ui, page: Page, *, browser: bool) -> None:
-    screen.json({"url": page.url, "user": page.user, "code": page.code})
+def _for_several(*, controller: bool, mlflow: bool) -> None:
+    """Refuse what is for one cluster."""
+    if controller or mlflow:
+        option = "--controller" if controller else "--mlflow"
+        hint = (
+            f"corral ui FILE {option}, once for each cluster; the controller's page shows others "
+            "by services: {page: {clusters: [...]}}"
+        )
+        raise CorralError(Code.USAGE, f"{option} is for one cluster", hint=hint)
+
+
+def _administered(screen: Ui, name: str) -> api.PageOf:
+    spec = cluster(screen, name, administers=False)
+    if isinstance(spec, ClientSpec):
+        hint = f"corral ui {spec.name}: its controller's page, alone"
+        raise CorralError(Code.USAGE, f"{spec.name} is a profile without its file", hint=hint)
+    return _page_of(spec, file_of(name))
+
+
+def _page_of(spec: ClusterSpec, file: str) -> api.PageOf:
+    return api.PageOf(spec, str(Path(file).resolve()) if file else "")
+
+
+def _serve_several(
+    screen: Ui,
+    pages: list[api.PageOf],
+    *,
+    user: str,
+    port: int,
+    hours: float,
+    browser: bool,
+) -> int:
+    def opened(name: str, page: Page) -> None:
+        _announce(screen, page, browser=browser, name=name)
+
+    def ended(name: str, reason: str) -> None:
+        screen.note(f"{name}: {reason}; the other pages show it as unknown", "yellow")
+
+    serving = api.serve_pages(pages, opened=opened, ended=ended, user=user, port=port, hours=hours)
+    try:
+        with screen.attended():
+            ran(serving)
+    except KeyboardInterrupt:
+        screen.note("the pages are closed; the clusters keep running")
+        return Exit.GOOD
+    raise CorralError(Code.UNREACHABLE, "all pages have ended", hint="run corral ui again")
+
+
+def _announce(screen: Ui, page: Page, *, browser: bool, name: str = "") -> None:
+    access = {"url": page.url, "user": page.user, "code": page.code}
+    screen.json({"cluster": name, **access} if name else access)
     screen.show(
-        f"{page.url}  as {page.user}",
+        f"{name + ': ' if name else ''}{page.url}  as {page.user}",
         f"code: {page.code}   (once, within two minutes)",
         "Ctrl-C closes the page; the cluster keeps running.",
     )

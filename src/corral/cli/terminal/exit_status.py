@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shlex
 import traceback
@@ -13,9 +14,13 @@ import typer
 from corral.cli.terminal import usage
 from corral.cli.terminal.ui import InterruptedByUserError, Ui, show_error
 from corral.errors import Code, CorralError
+from corral.state_dir import VARIABLE
 
 INTERRUPTED: Final = 130
 """What shells return for a program that Ctrl-C ended."""
+
+
+_FULL: Final = {errno.ENOSPC: "no space is left", errno.EDQUOT: "the quota is used up"}
 
 
 def ended(error: Exception, words: Sequence[str]) -> int:
@@ -46,6 +51,14 @@ def _as_corral_error(error: Exception, words: Sequence[str]) -> CorralError:
         return usage.explained(error, words)
     if os.environ.get("CORRAL_DEBUG", "") not in ("", "0"):
         traceback.print_exception(error)
+    if isinstance(error, OSError) and error.errno in _FULL:
+        file = f" for {error.filename}" if error.filename else ""
+        return CorralError(
+            Code.COMMAND_FAILED,
+            f"{_FULL[error.errno]} on this machine{file}",
+            hint="remove what you no longer need (df -h, df -i and quota show what is left), or "
+            f"name another folder in ${VARIABLE}; then run the same command again",
+        )
     where = traceback.extract_tb(error.__traceback__)[-1:]
     place = f" ({where[0].filename.rpartition('/')[2]}:{where[0].lineno})" if where else ""
     return CorralError(

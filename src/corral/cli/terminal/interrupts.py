@@ -68,7 +68,9 @@ def plain_interrupts() -> Generator[None]:
 @contextlib.contextmanager
 def _waking() -> Generator[int]:
     """A descriptor that has something to read once a signal has come that Python handles."""
-    near, far = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    near, far = os.pipe()  # closed in children (PEP 446); macOS has no pipe2
+    os.set_blocking(near, False)
+    os.set_blocking(far, False)
     before = signal.set_wakeup_fd(far, warn_on_full_buffer=False)
     try:
         yield near

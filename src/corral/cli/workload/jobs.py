@@ -30,6 +30,9 @@ def jobs(
     ended: Annotated[
         bool, typer.Option("--all", "-a", help="Also those of the last week that have ended.")
     ] = False,
+    checks: Annotated[
+        bool, typer.Option("--checks", help="Also Corral's own jobs, of the proof.")
+    ] = False,
     named: CLUSTER = "",
     as_json: JSON = False,
 ) -> int:
@@ -42,7 +45,7 @@ def jobs(
     spec = cluster(ui, named, administers=False)
     if job is not None:
         return _show_job(ui, spec, job)
-    listed = ui.quietly(lambda: api.jobs(spec, ended=ended))
+    listed = ui.quietly(lambda: api.jobs(spec, ended=ended, checks=checks))
     ui.json({"jobs": [job_dict(job) for job in listed]})
     if listed:
         ui.show(jobs_view(listed))

@@ -22,6 +22,10 @@ from corral.spec.models import ClusterSpec
 ROWS: Final = 16
 NAME: Final = 76
 MEGA: Final = 1e6
+_INCOMPLETE: Final = (
+    "nsys could not read all that it recorded, so kernels are missing from the table: it is older "
+    "than the node's CUDA (install a newer one, or use --profile torch)"
+)
 
 
 def profile_view(recordings: Recordings) -> Iterator[RenderableType]:
@@ -38,6 +42,8 @@ def profile_view(recordings: Recordings) -> Iterator[RenderableType]:
         ]
         first = "kernel" if recordings.kernels else "call"
         yield table((first, *right("ms", "calls", "%")), cells)
+    if recordings.incomplete:
+        yield Text(_INCOMPLETE, "yellow")
     for name, size in recordings.too_large.items():
         text = (
             f"{name} has {size / MEGA:.0f} MB and stays on the cluster: {recordings.folder}/{name}"

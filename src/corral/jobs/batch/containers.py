@@ -35,6 +35,10 @@ def _under(path: str, root: str) -> bool:
     return path == root or path.startswith(f"{root}/")
 
 
+def _on_gpu(job: JobSpec) -> bool:
+    return job.gpus_per_node > 0 or job.shares_gpu
+
+
 def words(job: JobSpec, mounts: tuple[str, ...]) -> Script:
     """Srun's options that put a rank into its container; nothing for a job without one."""
     if job.container is None:
@@ -43,7 +47,7 @@ def words(job: JobSpec, mounts: tuple[str, ...]) -> Script:
         sh("--container-image={image}", image=job.container),
         sh('--container-workdir="$PWD"'),
         *([sh("--container-mounts={mounts}", mounts=",".join(mounts))] if mounts else []),
-        *([sh("--container-env={names}", names=",".join(_GPU))] if job.gpus_per_node else []),
+        *([sh("--container-env={names}", names=",".join(_GPU))] if _on_gpu(job) else []),
     ]
     return join([NOTHING, *parts], " \\\n  ")
 
@@ -57,7 +61,7 @@ def before(job: JobSpec, settings: Script) -> Script:
     """
     if job.container is None:
         return NOTHING
-    driver = piece("jobs/batch/container-driver.sh") if job.gpus_per_node else NOTHING
+    driver = piece("jobs/batch/container-driver.sh") if _on_gpu(job) else NOTHING
     nodes = piece("jobs/batch/container-nodes.sh", settings=settings, nodes=job.nodes)
     return join([driver, nodes], "")
 

@@ -176,6 +176,8 @@ def _directives(job: JobSpec, place: Place) -> list[Script]:
     ]
     if job.requeue:
         lines.append(sh("#SBATCH --signal={v}", v=f"B:USR1@{seconds_of(job.grace)}"))
+        # The same signal where a cloud takes a node back.
+        lines.append(sh("#SBATCH --comment=corral:signal=USR1"))
     return lines
 
 
@@ -212,7 +214,14 @@ def _rank_setup(job: JobSpec, place: Place) -> Script:
     )
     setup = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
     there = piece("jobs/batch/python-there.sh") if place.python else NOTHING
-    others = [profiler.rank_setup(job.profile), place.tracking.sample, usage.sample(job)]
+    tasks, _ = _tasks(job, place)
+    several = job.nodes * tasks > 1 and not job.torchrun
+    others = [
+        profiler.rank_setup(job.profile),
+        place.tracking.sample,
+        usage.sample(job),
+        piece("jobs/batch/worlds.sh") if several else NOTHING,
+    ]
     first = join([there, *others], "")
     return filled("jobs/batch/rank.sh", settings=setup, first=first, launcher=launcher)
 

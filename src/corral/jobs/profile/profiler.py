@@ -16,6 +16,9 @@ FOLDER: Final = "profile"
 REPORTS: Final = ("cuda_gpu_kern_sum", "cuda_gpu_mem_time_sum", "nvtx_sum", "osrt_sum")
 """What ``nsys stats`` is asked for (Nsight Systems 2022.4 and newer, nsys stats --help-reports)."""
 
+INCOMPLETE: Final = "Importation succeeded with non-fatal errors"
+"""What nsys prints where it could not read all that it had recorded (2023.4.4, seen)."""
+
 # --kill: a program under test that leaves children behind would keep nsys waiting for ever.
 # --osrt-threshold: with the default, 1 us, three seconds of two ranks over gloo gave 174 MB each
 # and took minutes to write (2023.4.4 on containers, seen).
@@ -45,7 +48,9 @@ def after(profiler: Profiler) -> Script:
     """Shell behind the ranks: what each recording contains, as CSV."""
     if profiler != "nsys":
         return NOTHING
-    return sh("{script}\n", script=filled("jobs/nsys-stats.sh", reports=",".join(REPORTS)))
+    reports = ",".join(REPORTS)
+    program = filled("jobs/nsys-stats.sh", reports=reports, incomplete=sh(INCOMPLETE))
+    return sh("{script}\n", script=program)
 
 
 def files(profiler: Profiler) -> dict[str, bytes]:

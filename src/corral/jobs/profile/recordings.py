@@ -26,7 +26,7 @@ from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.jobs.follow import as_user
 from corral.jobs.handle import JobHandle
-from corral.jobs.profile.profiler import FOLDER
+from corral.jobs.profile.profiler import FOLDER, INCOMPLETE
 from corral.jobs.profile.trace import (
     BAD,
     Event,
@@ -193,6 +193,7 @@ class Recordings:
         calls: its system calls over 0.1 ms, likewise.
         files: every file by name, to be kept.
         too_large: files that were not fetched, with their size in bytes.
+        incomplete: Nsight Systems could not read all of it: kernels and calls may be missing.
     """
 
     job: str
@@ -202,6 +203,7 @@ class Recordings:
     files: Mapping[str, bytes]
     too_large: Mapping[str, int]
     calls: Mapping[int, tuple[Row, ...]] = field(default_factory=dict[int, tuple[Row, ...]])
+    incomplete: bool = False
 
     def timeline(self) -> bytes:
         """The traces of all ranks in one file for ui.perfetto.dev; empty without traces."""
@@ -217,6 +219,7 @@ class Recordings:
             "kernels": _rows(self.kernels),
             "calls": _rows(self.calls),
             "too_large": dict(self.too_large),
+            "incomplete": self.incomplete,
         }
 
 
@@ -267,6 +270,7 @@ async def recordings(fleet: Fleet, job: JobHandle) -> Recordings:
         files,
         {name: size for name, size in sizes.items() if size > MOST_BYTES},
         {rank: rows for rank, text in stats.items() if (rows := parse_stats(text, CALLS))},
+        any(INCOMPLETE in text.splitlines() for text in stats.values()),
     )
 
 

@@ -10,6 +10,7 @@ that is checked first and opened then leads elsewhere when somebody swaps one of
 from __future__ import annotations
 
 import errno
+import fcntl
 import hashlib
 import os
 import posixpath
@@ -29,6 +30,10 @@ from corral.shards import folder_below, parts_of, plain_file
 HOPS: Final = 40
 """Links that one path may go through, as in Linux (MAXSYMLINKS)."""
 
+_PROC: Final = Path("/proc/self/fd")
+_F_GETPATH: Final = 50
+"""fcntl(2) of macOS: the path of a descriptor, at most ``_PATH_MAX`` bytes."""
+_PATH_MAX: Final = 1024
 TRIES: Final = 3
 _PIECE: Final = 1 << 20
 # Of a name that became another kind of thing, or none, between two calls.
@@ -76,8 +81,19 @@ class Handle:
 
     def __init__(self, number: int) -> None:
         self.number = number
-        self.path = f"/proc/{os.getpid()}/fd/{number}"
         weakref.finalize(self, os.close, number)
+
+    @property
+    def path(self) -> str:
+        """A path that means it; where there is no /proc (macOS) the one that it has now."""
+        return f"/proc/{os.getpid()}/fd/{self.number}" if _PROC.is_dir() else self.real
+
+    @property
+    def real(self) -> str:
+        """Its path now, without links."""
+        if _PROC.is_dir():
+            return os.readlink(self.path)  # noqa: PTH115
+        return os.fsdecode(fcntl.fcntl(self.number, _F_GETPATH, bytes(_PATH_MAX)).rstrip(b"\0"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +103,14 @@ class Passed:
     Attributes:
         folder: where it is.
         name: its name there.
-        link: the link itself.
+        link: the link itself; None where the system opens no links (macOS).
         about: its inode then; a rename changes the time of its last change.
         at: the time then.
     """
 
     folder: Handle
     name: str
-    link: Handle
+    link: Handle | None
     about: os.stat_result
     at: float
 
@@ -110,8 +126,9 @@ class Passed:
             there = os.stat(self.name, dir_fd=self.folder.number, follow_symlinks=False)
         except OSError:
             return False
-        now = os.fstat(self.link.number)
-        return there.st_ino == now.st_ino and now.st_ctime_ns == self.about.st_ctime_ns
+        now = self.about if self.link is None else os.fstat(self.link.number)
+        same = there.st_ino == now.st_ino and there.st_ctime_ns == now.st_ctime_ns
+        return same and now.st_ctime_ns == self.about.st_ctime_ns
 
 
 class Tree:
@@ -151,7 +168,7 @@ class Tree:
     @property
     def names(self) -> tuple[PurePosixPath, ...]:
         """Absolute paths that mean the folder: as it was named, and without links."""
-        return tuple({PurePosixPath(self.root), PurePosixPath(os.readlink(self.current))})  # noqa: PTH115
+        return tuple({PurePosixPath(self.root), PurePosixPath(self.folder.real)})
 
     def opened(self, path: str) -> Handle:
         """A folder below; no part of its path may be a link.
@@ -326,7 +343,10 @@ IGNORE_FILE: Final = ".corralignore"
 PROJECT_MARKS: Final = (IGNORE_FILE, ".git", "pyproject.toml", "uv.lock", "requirements.txt")
 SETTLED_S: Final = 1.0
 """Seconds for which a link on the way to a project must have been in its place."""
-_ON_THE_PATH: Final = os.O_PATH | os.O_CLOEXEC
+_O_PATH: Final[int | None] = getattr(os, "O_PATH", None)
+"""Opens a folder that may only be searched, and a link itself. Linux alone has it: elsewhere
+folders must be readable, and a link is known by its inode and the time of its last change."""
+_ON_THE_PATH: Final = (os.O_RDONLY if _O_PATH is None else _O_PATH) | os.O_CLOEXEC
 
 
 def absolute(path: Path) -> Path:
@@ -472,17 +492,36 @@ def _path_below(above: Tree, name: str) -> Tree:
     return Tree(above.root / name, handle, (*above.passed, *passed))
 
 
+def _met(at: Handle, name: str) -> tuple[Handle | None, os.stat_result]:
+    """The folder or the link that a name in a folder is, open; None for a link that cannot be.
+
+    Raises:
+        OSError: it is neither, or is not there.
+    """
+    if _O_PATH is not None:
+        here = Handle(os.open(name, _ON_THE_PATH | os.O_NOFOLLOW, dir_fd=at.number))
+        about = os.fstat(here.number)
+    else:
+        about = os.stat(name, dir_fd=at.number, follow_symlinks=False)
+        here = None
+        if stat.S_ISDIR(about.st_mode):
+            flags = _ON_THE_PATH | os.O_NOFOLLOW | os.O_DIRECTORY
+            here = Handle(os.open(name, flags, dir_fd=at.number))
+    if not stat.S_ISLNK(about.st_mode) and not stat.S_ISDIR(about.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    return here, about
+
+
 def _entered(at: Handle, name: str, hops: int) -> tuple[Handle, tuple[Passed, ...]]:
     """What a name in a folder means, and the links on the way to it."""
-    here = Handle(os.open(name, _ON_THE_PATH | os.O_NOFOLLOW, dir_fd=at.number))
-    about = os.fstat(here.number)
-    if not stat.S_ISLNK(about.st_mode):
-        if not stat.S_ISDIR(about.st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    here, about = _met(at, name)
+    if here is not None and stat.S_ISDIR(about.st_mode):
         return here, ()
     if hops == 0:
         raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-    target = os.readlink("", dir_fd=here.number)
+    target = (
+        os.readlink(name, dir_fd=at.number) if here is None else os.readlink("", dir_fd=here.number)
+    )
     end = Handle(os.open("/", _ON_THE_PATH)) if target.startswith("/") else at
     passed = [Passed(at, name, here, about, time.time())]
     for part in PurePosixPath(target).parts:

@@ -429,6 +429,13 @@ def _notes(file: TrainingFile, work: Workload, kinds: Sequence[OnSale]) -> Itera
         yield "not counted: checkpoints; after an interruption the run begins again"
     elif silent and file.checkpoint.every is None:
         yield "not counted where interruptions are unknown: checkpoints (checkpoint.every)"
+    yield from _measured(work)
+
+
+def _measured(work: Workload) -> Iterator[str]:
+    """What step and network are from."""
+    if work.basis:
+        yield work.basis
     if work.cost is None:
         yield (
             "the network without a record: no traffic is hidden by computing, and a message costs "

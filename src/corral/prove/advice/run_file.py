@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import ConfigDict, Field, TypeAdapter
 
 from corral.durations import interval_seconds
 from corral.errors import BAD_JSON
+from corral.prove.advice.run_records import step_of_history, step_of_profile
 from corral.prove.fabric.hardware import known_hardware
 from corral.prove.measure.cost import Compute, Cost
 from corral.spec.load import read_model
@@ -25,6 +27,45 @@ LEAST: Final = 1e-6
 MOST: Final = 1e24
 """Of numbers in the file: beyond any run, and products and quotients of them are finite."""
 HINT: Final = "the guide has one to start from: What would it cost to train this?"
+
+
+class Source(NamedTuple):
+    """A file with the time that a step takes.
+
+    Attributes:
+        what: it is.
+        made_by: the command that makes it.
+        hint: what it has to be.
+        note: about the step's time.
+    """
+
+    what: str
+    made_by: str
+    hint: str
+    note: str = ""
+
+
+SOURCES: Final[Mapping[str, Source]] = MappingProxyType(
+    {
+        "record": Source(
+            "a record with figures of GPUs",
+            "corral bench scaling --json > FILE",
+            "it is what corral bench scaling --json printed, of nodes with GPUs",
+        ),
+        "history": Source(
+            "the metrics of a run",
+            "python -m corral.track history RUN METRIC > FILE",
+            "log a metric with its step at least every few steps, on one node",
+            "the median of a run's logged steps",
+        ),
+        "profile": Source(
+            "the profile of a job on the node",
+            "corral profile JOB",
+            "it is summary.json of corral profile, of a job with one rank for each GPU of one node",
+            "of a profile, which makes steps longer",
+        ),
+    }
+)
 
 
 def _field(meaning: str, **more: Any) -> Any:
@@ -45,6 +86,16 @@ class Measured(Model):
     step: float | None = _field("Seconds of a step on that node.", default=None, ge=LEAST, le=MOST)
     record: str | None = _field(
         "Output of `corral bench scaling --json`, in place of gpus and step.",
+        default=None,
+        min_length=1,
+    )
+    history: str | None = _field(
+        "Metrics of a run on that node as `corral.track history` prints them, in place of step.",
+        default=None,
+        min_length=1,
+    )
+    profile: str | None = _field(
+        "summary.json of `corral profile`, of a job on that node, in place of step.",
         default=None,
         min_length=1,
     )
@@ -172,6 +223,7 @@ class Workload:
         cost: the network as measured; None without a record.
         device: the GPU as the record names it, "" without one.
         gbps: rate of the network that the record was measured on; 0 where it is not known.
+        basis: what is to be known of the step's time, "" for nothing.
     """
 
     gpus: int
@@ -182,6 +234,7 @@ class Workload:
     cost: Cost | None = None
     device: str = ""
     gbps: float = 0.0
+    basis: str = ""
 
 
 def read_training(path: Path) -> tuple[TrainingFile, Workload]:
@@ -197,31 +250,58 @@ def read_training(path: Path) -> tuple[TrainingFile, Workload]:
 
     def rules(file: TrainingFile) -> Iterator[tuple[Place, str, str]]:
         yield from _rules(file)
-        if file.measured.record is not None:
+        field, name = _file_of(file.measured)
+        if field and (field == "record" or file.measured.gpus is not None):
+            source = SOURCES[field]
             try:
-                workloads.append(_recorded(path.parent / file.measured.record))
+                workloads.append(_read(file, field, path.parent / name))
             except OSError as error:
-                hint = "make it by: corral bench scaling --json > FILE"
-                yield ("measured", "record"), f"it cannot be read: {error.strerror}", hint
-            except BAD_JSON as error:
-                hint = "it is what corral bench scaling --json printed, of nodes with GPUs"
-                yield ("measured", "record"), f"not a record with figures of GPUs: {error}", hint
+                hint = f"make it by: {source.made_by}"
+                yield ("measured", field), f"it cannot be read: {error.strerror}", hint
+            except (*BAD_JSON, ZeroDivisionError) as error:
+                yield ("measured", field), f"not {source.what}: {error}", source.hint
 
     file = read_model(path, TrainingFile, rules, HINT)
     if not workloads:
-        return file, _declared(file)
+        return file, _declared(file, file.measured.step or 0.0)
     return file, replace(workloads[0], gbps=file.measured.gbps or 0.0)
 
 
+def _file_of(measured: Measured) -> tuple[str, str]:
+    """Field and name of the first file that has the step's time; "" for none."""
+    return next(
+        ((field, name) for field in SOURCES if (name := getattr(measured, field)) is not None),
+        ("", ""),
+    )
+
+
+def _read(file: TrainingFile, field: str, path: Path) -> Workload:
+    """The workload that a file of ``SOURCES`` describes.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError, LookupError, TypeError: it is not such a file.
+    """
+    if field == "record":
+        return _recorded(path)
+    gpus = file.measured.gpus or 1
+    step = step_of_history(path) if field == "history" else step_of_profile(path, gpus)
+    if not LEAST <= step <= MOST:
+        raise ValueError(f"a step of {step} s")
+    return replace(_declared(file, step), basis=f"a step takes {step:.3g} s: {SOURCES[field].note}")
+
+
 def _rules(file: TrainingFile) -> Iterator[tuple[Place, str, str]]:
-    measured, recorded = file.measured, file.measured.record is not None
     if (file.steps is None) == (file.tokens is None):
         yield (), "the file must have either steps or tokens", "write one of the two"
-    needed = {
+    yield from _one_step(file.measured)
+    recorded = file.measured.record is not None
+    needed: dict[Place, float | None] = {
         ("parameters",): file.parameters,
-        ("measured", "gpus"): measured.gpus,
-        ("measured", "step"): measured.step,
+        ("measured", "gpus"): file.measured.gpus,
     }
+    if recorded or not _file_of(file.measured)[0]:
+        needed["measured", "step"] = file.measured.step
     for place, value in needed.items():
         if recorded and value is not None:
             yield place, f"{place[-1]} is in the record too", "remove it here"
@@ -231,13 +311,26 @@ def _rules(file: TrainingFile) -> Iterator[tuple[Place, str, str]]:
         yield ("tokens_per_step",), "tokens_per_step is in the record too", "remove it here"
     if not recorded and file.tokens is not None and file.tokens_per_step is None:
         yield ("tokens",), "how many steps are these?", "add tokens_per_step, of the measured step"
+    yield from _links(file)
+    yield from _no_time(file)
+
+
+def _one_step(measured: Measured) -> Iterator[tuple[Place, str, str]]:
+    """One source of the step's time; what a record has is reported elsewhere."""
+    first, _ = _file_of(measured)
+    for field in ("step", *SOURCES):
+        given = first not in ("", field) and getattr(measured, field) is not None
+        if given and (first, field) != ("record", "step"):
+            yield ("measured", field), f"{first} gives the step too", "write one of the two"
+
+
+def _links(file: TrainingFile) -> Iterator[tuple[Place, str, str]]:
     for number, link in enumerate(file.links):
         if (link.gbps is None) == (link.hardware is None):
             yield ("links", number), "a link has either gbps or hardware", "write one of the two"
         if link.hardware is not None and link.hardware not in known_hardware():
             names = f"one of {', '.join(known_hardware())}"
             yield ("links", number, "hardware"), f"no network is called {link.hardware}", names
-    yield from _no_time(file)
 
 
 def _no_time(file: TrainingFile) -> Iterator[tuple[Place, str, str]]:
@@ -253,8 +346,8 @@ def _no_time(file: TrainingFile) -> Iterator[tuple[Place, str, str]]:
             yield place, f"{place[-1]} must be more than 0", "such as 30m or 72h"
 
 
-def _declared(file: TrainingFile) -> Workload:
-    step, measured = file.measured.step or 0.0, file.measured
+def _declared(file: TrainingFile, step: float) -> Workload:
+    measured = file.measured
     size = (file.parameters or 0.0) * BYTES[file.dtype]
     compute = Compute(0.0, 0.0, 0.0, step, step)
     return Workload(measured.gpus or 1, step, compute, size, file.tokens_per_step)

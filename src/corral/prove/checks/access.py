@@ -50,7 +50,7 @@ def login(user: str, script: Script = SESSION) -> Script:
 
 
 async def adopt(ctx: ProveContext) -> Judgement:
-    nodes = guarded_of(ctx.spec)
+    nodes = tuple(node for node in guarded_of(ctx.spec) if node not in ctx.without)
     busy = await _busy(ctx, nodes)
     asked = {n: _without_job(ctx, n) for n in nodes}
     results = await ctx.fleet.each({n: inquiry.script for n, inquiry in asked.items()})

@@ -82,7 +82,7 @@ def gpu_source(spec: ClusterSpec, names: Collection[str]) -> str:
     by_source: dict[str, list[str]] = {}
     for node in nodes_of(spec):
         group = node.group
-        if node.name in names and group.gpu and group.capabilities.containers:
+        if node.name in names and group.gpu_kinds and group.capabilities.containers:
             words = _SOURCES[bool(group.computing_gpus)]
             by_source.setdefault(words, []).append(node.name)
     if len(by_source) < 2:  # noqa: PLR2004 - one kind

@@ -321,7 +321,9 @@ def _shown(ctx: ProveContext, batch: Batch) -> str:
 
 def applies(ctx: ProveContext) -> str:
     """Why there is nothing to measure; "" where nodes have GPUs that compute."""
-    declared = {name for group in ctx.spec.groups if group.gpu for name in expand(group.nodes)}
+    declared = {
+        name for group in ctx.spec.groups if group.gpu_kinds for name in expand(group.nodes)
+    }
     if not declared & set(ctx.compute):
         return "no node declares a GPU"
     computing = _computing(ctx.spec) & set(ctx.compute)

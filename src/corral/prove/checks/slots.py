@@ -85,7 +85,7 @@ def slots_of(batch: Batch, gpus: Mapping[str, int]) -> Slots:
 
 async def slots(ctx: ProveContext) -> Judgement:
     seen = await survey(ctx)
-    declared = {n.name: n.group.gpu.count for n in ctx.nodes if n.group.gpu}
+    declared = {n.name: n.group.gpu_count for n in ctx.nodes if n.group.gpu_kinds}
     capacities = [slots_of(batch, declared) for batch in batches(seen.free)]
     capacities = [capacity for capacity in capacities if capacity.gpus] or capacities
     if not capacities:

@@ -31,6 +31,7 @@ from corral.prove.context import ProveContext, clip, failed, passed, verdict_of,
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.survey import Survey, not_read, survey, units_of
 from corral.slurm import records
+from corral.slurm.tres import of_type
 from corral.spec.nodes import Node
 from corral.spec.slurm.hostlist import fold
 
@@ -309,10 +310,12 @@ def judge_registered(
         if known is None:
             problems.append(f"{node.name} is not registered")
             continue
-        gpus = node.group.gpu.count if node.group.gpu else 0
+        gpus = node.group.gpu_count
         figures[node.name] = f"{known.cpus} CPUs, {known.memory} MiB, {known.gpus} GPUs"
         if known.gpus != gpus:
             problems.append(f"{node.name} has {known.gpus} GPUs in Slurm, {gpus} declared")
+        elif len(node.group.gpu_kinds) > 1:
+            problems += _types_problems(node, known)
         if no_real_memory(known):
             problems.append(f"{node.name} has no RealMemory")
         machine = facts.get(node.name)
@@ -320,6 +323,15 @@ def judge_registered(
             problems += _machine_problems(node, known, machine)
     shown = Evidence(seen.controller, "scontrol show nodes -o", clip(seen.slurm_output), figures)
     return verdict_of(problems, "CPUs, memory and GPUs as the machines have them", shown)
+
+
+def _types_problems(node: Node, known: records.Node) -> list[str]:
+    counts = {gpu.type: of_type(known.gres, gpu.type) for gpu in node.group.gpu_kinds}
+    return [
+        f"{node.name} has {counts[gpu.type]} GPUs of type {gpu.type} in Slurm, {gpu.count} declared"
+        for gpu in node.group.gpu_kinds
+        if counts[gpu.type] != gpu.count
+    ]
 
 
 def _machine_problems(node: Node, known: records.Node, machine: Facts) -> list[str]:

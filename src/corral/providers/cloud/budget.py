@@ -54,6 +54,16 @@ def spend(rentals: Iterable[Rental], now: float) -> Spend:
     )
 
 
+def reserved(budget: Budget, per_hour: float) -> float:
+    """Dollars of ``budget.total`` that the end of what runs may cost: it begins that much before.
+
+    Args:
+        budget: the cluster's.
+        per_hour: what runs, in dollars an hour.
+    """
+    return per_hour * budget.ending_s / 3600
+
+
 def require_within(
     budget: Budget | None, now: Spend, added: Sequence[float | None], what: str
 ) -> None:
@@ -92,9 +102,10 @@ def require_within(
             f"{budget.per_hour:.2f} $/h",
             hint="fewer nodes, a cheaper type, or a larger budget.per_hour; nothing was launched",
         )
-    if budget.total is not None and added and now.total >= budget.total:
+    if budget.total is not None and added and now.total + reserved(budget, rate) >= budget.total:
         raise CorralError(
             Code.NOT_GOOD,
-            f"{now.total:.2f} $ are spent; the budget is {budget.total:.2f} $ in all",
+            f"{now.total:.2f} $ are spent, and {reserved(budget, rate):.2f} $ would be needed for "
+            f"the time in which jobs save; the budget is {budget.total:.2f} $ in all",
             hint="raise budget.total to go on; what was spent on what: corral cost",
         )

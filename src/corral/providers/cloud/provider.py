@@ -386,9 +386,9 @@ class CloudProvider:
         """In a rehearsal the machine is a container: its GPU files and clock are not its own."""
         if rehearsal_of(self.cluster) is None:
             return Traits()
-        gpu = self._nodes[node].group.gpu
+        gpus = self._nodes[node].group.gpu_count
         shared = tuple(s.mount for s in self._spec.storage if s.kind == "provider")
-        return offer_order.rehearsed(gpu.count if gpu else 0, len(declared_of(self._spec)), shared)
+        return offer_order.rehearsed(gpus, len(declared_of(self._spec)), shared)
 
     async def destroy(self, emit: Emit) -> tuple[str, ...]:
         """End all and prove by listing that nothing is left; safe to repeat.

@@ -17,13 +17,13 @@ import sys
 import tarfile
 from collections.abc import Mapping
 from contextlib import ExitStack
-from importlib import metadata
 from pathlib import Path, PurePosixPath
 from typing import IO, Final, Literal, NoReturn, cast
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from corral.errors import Code, CorralError
+from corral.extras import own_version
 from corral.providers.containers.limited_stream import LimitedStream, regular
 
 if sys.version_info >= (3, 14):
@@ -100,7 +100,7 @@ class Manifest(BaseModel):
 
 def release() -> str:
     """Release of this Corral."""
-    return metadata.version("corral")
+    return own_version()
 
 
 def architecture() -> str:

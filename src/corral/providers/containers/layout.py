@@ -61,7 +61,7 @@ def made_from(node: Node, mounts: tuple[str, ...], own: Sequence[str] = ()) -> s
     properties = {
         "name": node.name,
         "image": group.image,
-        "gpus": list(own) or (group.gpu.count if group.gpu else 0),
+        "gpus": list(own) or group.gpu_count,
         "memory": group.memory_mib,
         "mounts": sorted(mounts),
     }

@@ -70,7 +70,7 @@ _MAKES: Final = (Action.CREATE, Action.RECREATE)
 
 def _own(node: Node) -> bool:
     """Whether the node gets GPUs of this machine."""
-    return node.group.gpu is not None and node.group.gpu.source == "host"
+    return node.group.host_gpus
 
 
 class EmbeddedProvider:
@@ -185,11 +185,11 @@ class EmbeddedProvider:
     def _stand_ins(self, node: str) -> str:
         """What the node has for GPUs where it gets none of this machine."""
         declared = self._nodes[node]
-        gpu = declared.group.gpu
-        if gpu is None or _own(declared):
+        gpus = declared.group.gpu_kinds
+        if not gpus or _own(declared):
             return ""
-        count = plural(gpu.count, "stand-in")
-        return f"; its GPUs are {count} of type {gpu.type}: nothing computes on them"
+        kinds = ", ".join(f"{plural(gpu.count, 'stand-in')} of type {gpu.type}" for gpu in gpus)
+        return f"; its GPUs are {kinds}: nothing computes on them"
 
     def _made_from(self, node: Node) -> str:
         uuids = [gpu.uuid for gpu in self._gpus.get(node.name, ())]
@@ -292,7 +292,7 @@ class EmbeddedProvider:
             address=self.address(node),
             image=await self._images.reference(group.image),
             memory_mib=self.traits(node).memory_mib,
-            stand_ins=group.gpu.count if group.gpu and not own else 0,
+            stand_ins=group.gpu_count if not own else 0,
             own=own,
             driver=self._driver or host_gpus.HostGpus(),
             mounts=self._mounts,
@@ -379,7 +379,7 @@ class EmbeddedProvider:
         return Traits(
             memory_mib=seen or group.memory_mib or share,
             gpu_devices=tuple(gpu.device for gpu in self._gpus.get(node, ()))
-            or container.devices(group.gpu.count if group.gpu else 0),
+            or container.devices(group.gpu_count),
             shared=self._mounts,
             own_clock=False,
         )

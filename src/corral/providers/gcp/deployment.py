@@ -5,42 +5,47 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from ruamel.yaml import YAML
-
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
-from corral.providers.gcp.blueprint.cluster import IMAGE_FAMILY, Deployment, deployment_of
+from corral.providers.gcp.blueprint.cluster import (
+    IMAGE_FAMILY,
+    IMAGE_GROUPS,
+    Deployment,
+    Phase,
+    deployment_of,
+)
 from corral.providers.gcp.blueprint.modules import LATER
-from corral.providers.gcp.gcluster import Gcluster
-from corral.providers.gcp.image_script import script_of
+from corral.providers.gcp.gcluster import RECOVERIES, Gcluster
+from corral.providers.gcp.image import DIGITS, Image, Images, finished, newest, script_of
+from corral.providers.gcp.recovery import OriginOf
+from corral.providers.gcp.toolkit_run import Window, replace_text
 from corral.spec.models import ClusterSpec
 from corral.state_dir import cluster_dir
 
 FOLDER: Final = "toolkit"
 MARKS: Final = "marks.json"
-IMAGE_GROUPS: Final = ("build-script", "slurm-build")
-
-HasImage = Callable[[str], Awaitable[bool]]
-"""Whether an image of this family is there."""
+POLL_S: Final = 10.0
 
 
 class Making:
     """One cluster's files for gcluster, and its runs.
 
     What earlier runs from this machine noted (``marks.json``) saves work and is never the truth:
-    addresses of file systems until the base is looked at again, and what the image was made from.
+    addresses of file systems until the base is looked at again, what the files were, and what an
+    image was made from that an earlier Corral gave no label.
 
     Args:
         spec: the cluster.
         release: the toolkit's.
+        poll: seconds between two questions about an image that Google is making.
     """
 
-    def __init__(self, spec: ClusterSpec, release: str) -> None:
-        self._spec = spec
+    def __init__(self, spec: ClusterSpec, release: str, poll: float = POLL_S) -> None:
+        self._spec, self._poll = spec, poll
         self.folder: Path = cluster_dir(spec.name, create=False) / FOLDER
         self.program = Gcluster(release, self.folder)
         self.family = IMAGE_FAMILY.format(name=spec.name)
@@ -54,23 +59,39 @@ class Making:
         made = self._deployment(marks, script_of(self._spec))
         return marks["deployed"] != _digest(made.files)
 
-    async def make(self, has_image: HasImage, emit: Emit) -> None:
-        """Run gcluster for each phase in order.
+    @property
+    def killed(self) -> dict[str, tuple[Window, ...]]:
+        """When runs of gcluster were killed, by deployment; empty where all is made since."""
+        runs = self.program.runs
+        return {name: w for name in self.deployments if (w := runs.windows(name))}
+
+    @property
+    def deployments(self) -> tuple[str, ...]:
+        """Names of its deployments, which its resources carry as a label."""
+        return tuple(p.deployment for p in self._deployment(self._marks(), "").phases)
+
+    async def make(self, images: Images, emit: Emit, origin_of: OriginOf | None = None) -> None:
+        """Run gcluster for each phase in order, once a run of a killed Corral has ended.
+
+        Args:
+            images: asks for the images of the family.
+            emit: receives progress.
+            origin_of: asks Google for a resource, for what a killed run made and forgot.
 
         Raises:
             CorralError: PROVIDER_FAILED, MISSING_TOOL, NOT_GOOD, PARSE_FAILED.
         """
+        await self.program.runs.settle(emit)
         marks, script = self._marks(), script_of(self._spec)
         made = self._deployment(marks, script)
         for phase in made.phases:
             self._write(made)
-            skip = await self._same_image(made, phase.groups, marks, has_image)
-            if skip:
-                emit(Event(Kind.NOTE, "machines", message=f"image {self.family}: kept as it is"))
-            if set(phase.groups) - set(skip):
-                await self.program.deploy(phase, emit, skip=skip)
-            if set(IMAGE_GROUPS) & set(phase.groups):
-                marks["image"] = _image_digest(made)
+            for left in reversed(range(RECOVERIES)):
+                skip = await self._kept(made, phase, marks, images, emit)
+                if not set(phase.groups) - set(skip) or await self.program.deploy(
+                    phase, emit, skip=skip, origin_of=origin_of, again=bool(left)
+                ):
+                    break
             if phase.name == "base":
                 servers = self.program.outputs(phase)
                 for name, address in servers.items():
@@ -92,6 +113,7 @@ class Making:
             CorralError: PROVIDER_FAILED, MISSING_TOOL, NOT_GOOD.
         """
         await self.program.require()
+        await self.program.runs.settle(emit)
         # What is removed has no need of the image's script, which may be gone.
         made = self._deployment(self._marks(), "")
         if not all((self.folder / name).exists() for name in made.files):
@@ -102,14 +124,29 @@ class Making:
             gone.append(f"deployment {phase.deployment}")
         return tuple(gone)
 
-    async def _same_image(
-        self, made: Deployment, groups: Sequence[str], marks: Mapping[str, str], has: HasImage
+    async def _kept(
+        self,
+        made: Deployment,
+        phase: Phase,
+        marks: Mapping[str, str],
+        images: Images,
+        emit: Emit,
     ) -> tuple[str, ...]:
         """The image's groups where it is there and was made from the same; half an hour saved."""
-        mine = tuple(g for g in groups if g in IMAGE_GROUPS)
-        if not mine or marks.get("image") != _image_digest(made):
+        mine = tuple(g for g in phase.groups if g in IMAGE_GROUPS)
+        image = newest(await self.finished(images, emit)) if mine else None
+        if image is None or (image.source or marks.get("image", "")[:DIGITS]) != made.image:
             return ()
-        return mine if await has(self.family) else ()
+        emit(Event(Kind.NOTE, "machines", message=f"image {self.family}: kept as it is"))
+        return mine
+
+    async def finished(self, images: Images, emit: Emit) -> Sequence[Image]:
+        """All images of the family, once Google makes none of this cluster's any more.
+
+        Raises:
+            CorralError: TIMED_OUT.
+        """
+        return await finished(images, self.deployments, emit, self._poll)
 
     def _deployment(self, marks: Mapping[str, str], script: str) -> Deployment:
         known = {k.removeprefix("server "): v for k, v in marks.items() if k.startswith("server ")}
@@ -118,7 +155,7 @@ class Making:
     def _write(self, made: Deployment) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
         for name, text in made.files.items():
-            (self.folder / name).write_text(text, encoding="utf-8")
+            replace_text(self.folder / name, text)
 
     def _marks(self) -> dict[str, str]:
         try:
@@ -128,7 +165,7 @@ class Making:
             return {}
 
     def _mark(self, marks: Mapping[str, str]) -> None:
-        (self.folder / MARKS).write_text(json.dumps(dict(marks), indent=1))
+        replace_text(self.folder / MARKS, json.dumps(dict(marks), indent=1))
 
 
 def _require_addresses(made: Deployment) -> None:
@@ -150,12 +187,3 @@ def _require_addresses(made: Deployment) -> None:
 def _digest(files: Mapping[str, str]) -> str:
     text = "\0".join(f"{name}\0{files[name]}" for name in sorted(files))
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _image_digest(made: Deployment) -> str:
-    """Digest of the groups that make the image, whichever file they are in."""
-    groups: list[Any] = []
-    for name in sorted(made.files):
-        data: Any = YAML(typ="safe", pure=True).load(made.files[name])  # pyright: ignore[reportUnknownMemberType]
-        groups += [g for g in data.get("deployment_groups", ()) if g["group"] in IMAGE_GROUPS]
-    return hashlib.sha256(json.dumps(groups, sort_keys=True).encode()).hexdigest()

@@ -52,6 +52,28 @@ class Disks(Row):
     quotas: Mapping[str, str]
 
 
+class Store(Row):
+    """Where Google lists resources of one type that the Compute API has not."""
+
+    what: str
+    type: str
+    url: str
+    variable: str
+    list: str
+    items: str
+    made: str
+
+
+class Notice(Row):
+    """How a machine hears that it is taken back: address, header, answer, seconds until then."""
+
+    source: str
+    url: str
+    header: str
+    taken: str
+    seconds: int
+
+
 class Figures(Row):
     """All of them."""
 
@@ -63,6 +85,8 @@ class Figures(Row):
     boot_disk_gb: int
     disks: Disks
     existing: Mapping[str, Form]
+    stores: Mapping[str, Store]
+    notice: Notice
 
 
 @cache

@@ -6,12 +6,8 @@ them), ``terraform apply`` with -no-color, ``packer build``.
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import os
 import re
 import shutil
-import signal
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +19,8 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.process import run
 from corral.providers.gcp.blueprint.cluster import Phase
+from corral.providers.gcp.recovery import OriginOf, recover
+from corral.providers.gcp.toolkit_run import Runs
 from corral.tables import Hint, hints_for, read_table
 
 KEPT: Final = 60
@@ -133,7 +131,8 @@ def failure(hearing: Hearing, command: str, status: int | None, stderr: str) -> 
     tail = "\n".join([*list(hearing.lines)[-12:], *lines[-12:]])
     # terraform-exec reports no more than "exit status 1"; Terraform's own message is next to it.
     errors = [e for e in errors if not re.fullmatch(r"exit status \d+", e.strip())]
-    first = errors[0].strip() if errors else (lines[-1] if lines else "it printed nothing")
+    silent = f"killed by signal {-status}" if status and status < 0 else "it printed nothing"
+    first = errors[0].strip() if errors else (lines[-1] if lines else silent)
     where = f" in {hearing.deployment}/{hearing.group}" if hearing.group else ""
     output = "\n".join([*errors, *lines])
     hint = next(iter(hints_for(gcluster_hints(), output)), "")
@@ -154,10 +153,11 @@ def _name(folder: str, *, packer: bool = False) -> str:
 
 
 PROGRAM: Final = "gcluster"
+EXPANDED: Final = ".ghpc/artifacts/expanded_blueprint.yaml"
+"""The last file that gcluster writes into a new deployment folder."""
 SHORT_S: Final = 120.0
-INTERRUPT_S: Final = 120.0
-"""Seconds that an interrupted Terraform gets to write its state and release its lock."""
-LINE_AT_MOST: Final = 1 << 20
+RECOVERIES: Final = 50
+"""Runs for one deployment, of which each but the last undid something that a killed run left."""
 _VERSION: Final = re.compile(r"version\s+-?\s*(v\d+\.\d+\.\d+)")
 
 
@@ -201,13 +201,33 @@ class Gcluster:
             )
         return path
 
-    async def deploy(self, phase: Phase, emit: Emit, *, skip: Sequence[str] = ()) -> None:
+    @property
+    def runs(self) -> Runs:
+        """Its runs in this folder."""
+        return Runs(self.folder)
+
+    async def deploy(
+        self,
+        phase: Phase,
+        emit: Emit,
+        *,
+        skip: Sequence[str] = (),
+        origin_of: OriginOf | None = None,
+        again: bool = True,
+    ) -> bool:
         """Make one deployment, or what is missing of it.
 
         Args:
             phase: which one; its blueprint and deployment file are in the folder.
             emit: receives its progress.
             skip: deployment groups that are left as they are.
+            origin_of: asks Google for a resource; None: what a killed run made and forgot is
+                an error.
+            again: a failure by what a killed run left may be answered by False.
+
+        Returns:
+            True when it is made; False when it failed by what a killed run had left, which is
+            undone now: the same again.
 
         Raises:
             CorralError: PROVIDER_FAILED, with Google's own message.
@@ -216,7 +236,7 @@ class Gcluster:
         argv = [program, "deploy", "-w", "-d", str(self.folder / phase.settings)]
         argv += [str(self.folder / phase.blueprint), "-o", str(self.folder), "--auto-approve"]
         argv += ["--skip", ",".join(skip)] if skip else []
-        await _follow(argv, Hearing(phase.deployment), emit)
+        return await self._run(phase, argv, emit, origin_of, again=again)
 
     async def destroy(self, phase: Phase, emit: Emit) -> None:
         """Remove one deployment, its groups in reverse.
@@ -229,13 +249,42 @@ class Gcluster:
         """
         program = await self.require()
         folder = self.folder / phase.deployment
-        if not (folder / ".ghpc").is_dir():
+        if not (folder / EXPANDED).is_file():
             argv = [program, "create", "-w", "-d", str(self.folder / phase.settings)]
             argv += [str(self.folder / phase.blueprint), "-o", str(self.folder)]
-            await _follow(argv, Hearing(phase.deployment), emit)
-        await _follow(
-            [program, "destroy", str(folder), "--auto-approve"], Hearing(phase.deployment), emit
-        )
+            await self._run(phase, argv, emit)
+        argv = [program, "destroy", str(folder), "--auto-approve"]
+        for left in reversed(range(RECOVERIES)):
+            if await self._run(phase, argv, emit, again=bool(left)):
+                return
+
+    async def _run(
+        self,
+        phase: Phase,
+        argv: Sequence[str],
+        emit: Emit,
+        origin_of: OriginOf | None = None,
+        *,
+        again: bool = False,
+    ) -> bool:
+        """One run; False as ``deploy``.
+
+        Raises:
+            CorralError: PROVIDER_FAILED.
+        """
+        runs, hearing = self.runs, Hearing(phase.deployment)
+        status, stderr = await runs.follow(phase.deployment, argv, hearing.line, emit)
+        if not status:
+            for event in hearing.over():
+                emit(event)
+            return True
+        error = failure(hearing, " ".join(argv), status, stderr)
+        last = runs.last(phase.deployment)
+        group = self.folder / phase.deployment / hearing.group
+        output, killed = runs.printed(phase.deployment), last.killed if last else ()
+        if again and await recover(output, group, killed, origin_of, emit):
+            return False
+        raise error
 
     def outputs(self, phase: Phase) -> dict[str, str]:
         """Addresses of the file systems that a deployment made, by their module's id.
@@ -267,55 +316,3 @@ def servers(tfvars: str) -> dict[str, str]:
         if address:
             addresses[block[1]] = address[1]
     return addresses
-
-
-async def _follow(argv: Sequence[str], hearing: Hearing, emit: Emit) -> None:
-    """Run it to its end, however long that takes.
-
-    It has a separate session: an interrupt reaches it from here, as one SIGINT, and it is waited
-    for. Terraform that is killed keeps its lock on the state, and forgets what it was making.
-    """
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(
-        *argv,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=pipe,
-        stderr=pipe,
-        start_new_session=True,
-        limit=LINE_AT_MOST,
-    )
-    try:
-        stderr, _ = await asyncio.gather(_collect(process.stderr), _hear(process, hearing, emit))
-        status = await process.wait()
-    except BaseException:
-        await _interrupt(process)
-        raise
-    if status:
-        raise failure(hearing, " ".join(argv), status, stderr)
-    for event in hearing.over():
-        emit(event)
-
-
-async def _hear(process: asyncio.subprocess.Process, hearing: Hearing, emit: Emit) -> None:
-    if process.stdout is None:
-        return
-    async for line in process.stdout:
-        for event in hearing.line(line.decode("utf-8", "replace")):
-            emit(event)
-
-
-async def _collect(stream: asyncio.StreamReader | None) -> str:
-    data = await stream.read() if stream is not None else b""
-    return data.decode("utf-8", "replace")
-
-
-async def _interrupt(process: asyncio.subprocess.Process) -> None:
-    gone = asyncio.ensure_future(process.wait())
-    for number, seconds in ((signal.SIGINT, INTERRUPT_S), (signal.SIGKILL, 5.0)):
-        if process.returncode is not None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, number)
-        # Not asyncio.timeout: this task is cancelled already, and the limit's end would be a
-        # CancelledError, which leaves the loop before the kill (CPython 3.11).
-        await asyncio.wait({gone}, timeout=seconds)

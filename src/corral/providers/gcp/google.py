@@ -6,7 +6,7 @@ Names and paths are those of the API's discovery document (compute v1); every ca
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -18,6 +18,9 @@ from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.cloud.client.secrets import Place
 from corral.providers.cloud.errors import CloudError, Reason, rows_of
 from corral.providers.cloud.response import part, record, records
+from corral.providers.gcp.figures import figures
+from corral.providers.gcp.image import Image, image_of, made_at
+from corral.providers.gcp.recovery import IMAGE_MACHINE, Origin
 from corral.state_dir import state_dir
 
 TOKEN: Final = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105  # a variable's name
@@ -35,11 +38,17 @@ class Google:
     Args:
         project: its id.
         caller: makes the calls.
+        opened: gives what makes the calls to another address, of file systems or buckets;
+            None: there are none of these.
     """
 
-    def __init__(self, project: str, caller: Caller) -> None:
+    def __init__(
+        self, project: str, caller: Caller, opened: Callable[[str], Caller] | None = None
+    ) -> None:
         self._project = project
         self._caller = caller
+        self._opened = opened
+        self._stores: dict[str, Caller] = {}
 
     @classmethod
     async def open(cls, project: str) -> Google:
@@ -48,13 +57,18 @@ class Google:
         Raises:
             CorralError: NOT_FOUND, there are none; MISSING_TOOL, no gcloud; USAGE, a bad address.
         """
-        token, url = await access_token(), url_of()
-        pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {project}", _GAPS)
-        return cls(project, Caller(Dialect(PLACE, rows_of("gcp"), _words), url, token, pacer))
+        token = await access_token()
+
+        def caller(url: str) -> Caller:
+            pacer = Pacer(state_dir() / "clouds" / "pace", f"{url} {project}", _GAPS)
+            return Caller(Dialect(PLACE, rows_of("gcp"), _words), url, token, pacer)
+
+        return cls(project, caller(url_of()), caller)
 
     async def close(self) -> None:
-        """Close the connection."""
-        await self._caller.close()
+        """Close the connections."""
+        for caller in (self._caller, *self._stores.values()):
+            await caller.close()
 
     async def zone(self, zone: str) -> dict[str, Any] | None:
         """A zone (``zones.get``); None: there is none of that name."""
@@ -84,13 +98,82 @@ class Google:
         """Machines that carry the cluster's label (``instances.list``)."""
         return await self._list(f"/zones/{zone}/instances", f"labels.slurm_cluster_name={cluster}")
 
+    async def deployed(self, zone: str, deployment: str) -> list[dict[str, Any]]:
+        """Machines with the label of a deployment, the one that makes its image among them."""
+        return await self._list(f"/zones/{zone}/instances", f"labels.ghpc_deployment={deployment}")
+
+    async def stores(self, kind: str, zone: str, deployment: str) -> list[dict[str, Any]]:
+        """File systems or buckets with the label of a deployment.
+
+        Args:
+            kind: as storage of the cluster file has it; none for one of machines and disks.
+            zone: where they are.
+            deployment: its name.
+        """
+        store, caller = figures().stores.get(kind), self._store(kind)
+        if store is None or caller is None:
+            return []
+        path, _, query = store.list.format(project=self._project, zone=zone).partition("?")
+        asked = dict([query.split("=", 1)]) if query else {}
+
+        def page(data: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
+            return _page(data, store.items)
+
+        listed = await caller.pages(pages(path, page, asked))
+        return [r for r in listed if part(r, "labels").get("ghpc_deployment") == deployment]
+
+    def _store(self, kind: str) -> Caller | None:
+        """What makes the calls to the API of a kind of storage."""
+        store = figures().stores.get(kind)
+        if store is None or self._opened is None:
+            return None
+        if kind not in self._stores:
+            self._stores[kind] = self._opened(url_of(name=store.variable, usual=store.url))
+        return self._stores[kind]
+
+    async def origin(self, type: str, id: str) -> Origin | None:
+        """When and by which deployment a resource was made, by the type that Terraform has for it.
+
+        Args:
+            type: such as ``google_compute_network``.
+            id: Google's path of it, from ``projects`` on.
+
+        Returns:
+            None where the resource does not exist, or no API here knows its type.
+        """
+        stores = [(kind, s) for kind, s in figures().stores.items() if s.type == type]
+        caller: Caller | None = self._caller
+        field = "creationTimestamp"
+        if stores:
+            kind, store = stores[0]
+            caller, field = self._store(kind), store.made
+        elif not type.startswith("google_compute_"):
+            return None
+        if caller is None:
+            return None
+        try:
+            resource = await caller.call("GET", f"/{id}", _resource)
+        except CloudError as error:
+            if error.reason is Reason.MISSING:
+                return None
+            raise
+        made = made_at(resource, field)
+        if made is None:
+            return None
+        return Origin(made, str(part(resource, "labels").get("ghpc_deployment", "")))
+
     async def disks(self, zone: str, cluster: str) -> list[dict[str, Any]]:
         """Disks that carry the cluster's label (``disks.list``)."""
         return await self._list(f"/zones/{zone}/disks", f"labels.slurm_cluster_name={cluster}")
 
-    async def images(self, family: str) -> list[dict[str, Any]]:
+    async def image_disks(self, zone: str) -> list[dict[str, Any]]:
+        """Disks named as those that Packer makes images of; it gives them no label."""
+        disks = await self._list(f"/zones/{zone}/disks", "name eq 'packer-.*'")
+        return [disk for disk in disks if IMAGE_MACHINE.fullmatch(str(disk["name"]))]
+
+    async def images(self, family: str) -> list[Image]:
         """Images of a family (``images.list``)."""
-        return await self._list("/global/images", f"family={family}")
+        return [image_of(image) for image in await self._list("/global/images", f"family={family}")]
 
     async def networks(self, prefix: str) -> list[dict[str, Any]]:
         """Networks whose name begins so (``networks.list``)."""
@@ -122,7 +205,7 @@ def _resource(data: Any) -> dict[str, Any]:
     return {**resource, "name": str(resource["name"])}
 
 
-def _page(data: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
+def _page(data: Any, field: str = "items") -> tuple[list[dict[str, Any]], dict[str, str]]:
     """Items of a page; Google may send a page without any before the last one.
 
     Raises:
@@ -131,26 +214,35 @@ def _page(data: Any) -> tuple[list[dict[str, Any]], dict[str, str]]:
     code = str(part(data, "warning").get("code", ""))
     if code == "UNREACHABLE":
         raise ValueError(f"{code}: {part(data, 'warning').get('message', '')}")
-    items = [_resource(item) for item in records(data.get("items", []))]
+    if unreached := data.get("unreachable"):
+        raise ValueError(f"not reached: {unreached}")
+    items = [_resource(item) for item in records(data.get(field, []))]
     token = data.get("nextPageToken") or ""
     if not isinstance(token, str):
         raise TypeError("nextPageToken is not a text")
     return items, {"pageToken": token} if token else {}
 
 
-def url_of(environ: Mapping[str, str] = os.environ) -> str:
+def url_of(
+    environ: Mapping[str, str] = os.environ, name: str = ENDPOINT, usual: str = PLACE.url
+) -> str:
     """The address to talk to.
+
+    Args:
+        environ: the environment.
+        name: the variable with another address.
+        usual: the address without it.
 
     Raises:
         CorralError: USAGE, it would send the token in the clear over a network.
     """
-    url = environ.get(ENDPOINT, "") or PLACE.url
+    url = environ.get(name, "") or usual
     parts = urlsplit(url)
     if parts.scheme == "https" or parts.hostname in ("localhost", "127.0.0.1", "::1"):
         return url.rstrip("/")
     raise CorralError(
         Code.USAGE,
-        f"{ENDPOINT} is not an https address: the access token would travel in the clear",
+        f"{name} is not an https address: the access token would travel in the clear",
         hint="http is for a simulated Google on this machine",
     )
 

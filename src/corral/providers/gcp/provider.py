@@ -23,8 +23,17 @@ from corral.providers.cloud.errors import CloudError, Reason
 from corral.providers.cloud.response import records
 from corral.providers.gcp.deployment import Making
 from corral.providers.gcp.figures import figures
+from corral.providers.gcp.image import Image, made_at
 from corral.providers.gcp.machines import cpus_of, gpu_machine_of, gpu_machines, zone_type_of
 from corral.providers.gcp.preflight import Answers, Trouble, require_none, troubles
+from corral.providers.gcp.recovery import (
+    IMAGE_MACHINE,
+    Origin,
+    delete_disk,
+    delete_machine,
+    disk_deletion,
+    made_then,
+)
 from corral.providers.gcp.section import Gcp
 from corral.providers.gcp.toolkit_cluster import login_of, section_of
 from corral.providers.gcp.warm_up import warm_up
@@ -62,7 +71,7 @@ class GcpProvider:
         self._spec, self._gcp, self._given, self._poll = spec, gcp, google, poll
         self.cluster = spec.name
         self._nodes = {n.name: n for n in nodes_of(spec) if n.group.provider == self.name}
-        self._making = Making(spec, gcp.toolkit)
+        self._making = Making(spec, gcp.toolkit, poll)
         self._memory = Memory()
         self._instances: dict[str, dict[str, Any]] = {}
         self._troubles: tuple[Trouble, ...] = ()
@@ -163,7 +172,8 @@ class GcpProvider:
             return
         await self._making.program.require()
         require_none(self._spec, self._troubles)
-        await self._making.make(self._has_image, emit)
+        await self._clear(emit)
+        await self._making.make(self._images, emit, self._origin_of)
         for action in actions:
             sshkeys.unpin(keys_dir(self.cluster) / KNOWN_HOSTS, action.node)
         await self._until_it_answers(emit)
@@ -275,26 +285,124 @@ class GcpProvider:
         The image stays: gcluster does not remove what Packer made, and it costs little.
 
         Raises:
-            CorralError: PROVIDER_FAILED, gcluster failed, or machines, disks or networks are left.
+            CorralError: PROVIDER_FAILED, gcluster failed, or machines, disks or networks are left;
+                TIMED_OUT, all but the disk of an image is removed that Google is still making.
         """
+        await self._clear_machines(emit)
         gone = await self._making.remove(emit)
+        # Afterwards, as it waits for an image that Google is making, and machines cost meanwhile.
+        await self._clear_disks(emit)
         (keys_dir(self.cluster) / KNOWN_HOSTS).unlink(missing_ok=True)
-        left, kept = await self._left()
-        if left:
+        left, disks, images, unknown = await self._left()
+        if left or disks:
             raise CorralError(
                 Code.PROVIDER_FAILED,
-                f"gcluster succeeded, and {len(left)} things of {self.cluster} are left",
-                tail="\n".join(left),
-                hint="the same command tries again; what something else uses must go first",
+                f"gcluster succeeded, and {len(left + disks)} things of {self.cluster} are left",
+                tail="\n".join(left + disks),
+                hint=self._what_next(left, disks),
             )
-        return (*gone, *(f"{self.cluster}: kept {image}" for image in kept))
+        kept = (*(f"kept {image}" for image in images), *unknown)
+        return (*gone, *(f"{self.cluster}: {text}" for text in kept))
+
+    def _what_next(self, left: Sequence[str], disks: Sequence[str]) -> str:
+        """What a person does about what is left."""
+        # Corral deletes a disk only where it knows of the killed run that left it.
+        by_hand = "the command printed with each disk deletes it"
+        if not left:
+            return f"{by_hand}, then this command again"
+        if self._making.killed:
+            text = "corral up, which adopts what a killed run made, then this command again"
+        else:
+            text = "the same command tries again; what something else uses must go first"
+        return f"{by_hand}; {text}" if disks else text
+
+    async def _clear(self, emit: Emit) -> None:
+        """Delete what killed runs left that were making an image."""
+        await self._clear_machines(emit)
+        await self._clear_disks(emit)
+
+    async def _clear_machines(self, emit: Emit) -> None:
+        """Delete machines that an image was to be made on by a run that was killed."""
+        await self._making.program.runs.settle(emit)
+        killed = self._making.killed
+        if not killed:
+            return
+        place = f"projects/{self._gcp.project}/zones/{self._gcp.zone}/instances"
+        google = await self._open()
+        try:
+            origins = [
+                (name, await google.origin("google_compute_instance", f"{place}/{name}"))
+                for name in await self._image_machines(google)
+            ]
+        finally:
+            await self._close(google)
+        for name, origin in origins:
+            if origin and made_then(origin.made, killed.get(origin.deployment, ())):
+                await delete_machine(self._gcp.project, self._gcp.zone, name, disk=True)
+                text = f"deleted {name}: a run that was killed was making the image on it"
+                emit(Event(Kind.NOTE, "machines", message=text))
+
+    async def _clear_disks(self, emit: Emit) -> None:
+        """Delete disks of which killed runs made an image, once Google has finished it.
+
+        One that has no label, no machine and no image may be another cluster's: it is named.
+
+        Raises:
+            CorralError: PROVIDER_FAILED; TIMED_OUT.
+        """
+        killed = tuple(w for windows in self._making.killed.values() for w in windows)
+        if not killed:
+            return
+        images = await self._making.finished(self._images, emit)
+        mine = self._image_disks(images)
+        google = await self._open()
+        try:
+            disks = await google.image_disks(self._gcp.zone)
+        finally:
+            await self._close(google)
+        place = (self._gcp.project, self._gcp.zone)
+        for disk in disks:
+            name = str(disk["name"])
+            if disk.get("users") or not made_then(made_at(disk) or 0.0, killed):
+                continue
+            if name in mine:
+                await delete_disk(*place, name)
+                text = f"deleted disk {name}: a run that was killed made the image of it"
+            else:
+                text = (
+                    f"disk {name} has no label, and may be of the image that a killed run was "
+                    f"making: if nobody else makes one: {disk_deletion(*place, name)}"
+                )
+            emit(Event(Kind.NOTE, "machines", message=text))
+
+    def _image_disks(self, images: Sequence[Image]) -> set[str]:
+        """Names of the disks that this cluster's images are made of."""
+        place = f"projects/{self._gcp.project}/zones/{self._gcp.zone}/disks/"
+        mine = (i.disk for i in images if i.deployment in self._making.deployments)
+        return {disk.removeprefix(place) for disk in mine if disk.startswith(place)}
+
+    async def _image_machines(self, google: Google) -> list[str]:
+        """Machines that an image of this cluster is made on now, or was to be."""
+        return [
+            str(machine["name"])
+            for deployment in self._making.deployments
+            for machine in await google.deployed(self._gcp.zone, deployment)
+            if IMAGE_MACHINE.fullmatch(str(machine["name"]))
+        ]
+
+    async def _origin_of(self, type: str, id: str) -> Origin | None:
+        google = await self._open()
+        try:
+            return await google.origin(type, id)
+        finally:
+            await self._close(google)
 
     async def leftovers(self) -> list[str]:
-        """Machines, disks and networks that carry the cluster's name, and its images."""
-        left, kept = await self._left()
-        return [*left, *kept]
+        """Machines, disks, networks, file systems and buckets of the cluster, and its images."""
+        return [text for texts in await self._left() for text in texts]
 
-    async def _left(self) -> tuple[list[str], list[str]]:
+    async def _left(self) -> tuple[list[str], list[str], list[str], list[str]]:
+        """What costs money, disks that images are made of, images, and what is unknown."""
         google = await self._open()
         try:
             zone = self._gcp.zone
@@ -308,21 +416,44 @@ class GcpProvider:
                 for resource in resources
                 if not (what == "network" and resource["name"] == self._existing_network())
             ]
+            left += [f"machine {name}" for name in await self._image_machines(google)]
+            stores, unknown = await self._stores(google)
             images = await google.images(self._making.family)
+            mine = self._image_disks(images)
+            names = [str(disk["name"]) for disk in await google.image_disks(zone)]
+            place = (self._gcp.project, zone)
+            disks = [f"disk {n} ({disk_deletion(*place, n)})" for n in names if n in mine]
         finally:
             await self._close(google)
         delete = f"gcloud compute images delete {{}} --project {self._gcp.project}"
-        kept = [f"image {i['name']} ({delete.format(i['name'])})" for i in images]
-        return left, kept
+        kept = [f"image {i.name} ({delete.format(i.name)})" for i in images]
+        return [*left, *stores], disks, kept, unknown
+
+    async def _stores(self, google: Google) -> tuple[list[str], list[str]]:
+        """File systems and buckets that are left, and kinds that this account may not list."""
+        left: list[str] = []
+        unknown: list[str] = []
+        kinds = {s.kind for s in self._gcp.file_systems() if s.existing is None}
+        for kind in sorted(kinds & figures().stores.keys()):
+            what = figures().stores[kind].what
+            try:
+                for deployment in self._making.deployments:
+                    stores = await google.stores(kind, self._gcp.zone, deployment)
+                    left += [f"{what} {store['name']}" for store in stores]
+            except CloudError as error:
+                if error.reason is not Reason.FORBIDDEN:
+                    raise
+                unknown.append(f"whether a {what} of {kind} is left is unknown: {error.message}")
+        return left, unknown
 
     def _existing_network(self) -> str:
         """Name of the network that was there before, whatever it begins with; "" for none."""
         return self._gcp.network.name if self._gcp.network else ""
 
-    async def _has_image(self, family: str) -> bool:
+    async def _images(self) -> list[Image]:
         google = await self._open()
         try:
-            return bool(await google.images(family))
+            return await google.images(self._making.family)
         finally:
             await self._close(google)
 

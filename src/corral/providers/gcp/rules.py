@@ -86,8 +86,9 @@ def machine(view: View) -> Iterator[Problem]:
             continue
         known = gpu_machines().get(kind)
         (with_gpus if known else others).add(group.group.name)
-        if known is None and gpu is not None:
-            yield Problem(group.at("gpu"), f"{kind} has no GPUs", "leave gpu out")
+        if known is None and group.group.gpu_kinds:
+            field = "gpu" if gpu else "gpus"
+            yield Problem(group.at(field), f"{kind} has no GPUs", f"leave {field} out")
         # Another name for the same GPUs is taken, another machine's GPUs are not.
         foreign = {machine.gpu for machine in gpu_machines().values()} - {
             known.gpu if known else ""

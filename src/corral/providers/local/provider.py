@@ -45,7 +45,7 @@ class LocalProvider:
             n: Machine(n, exists=True, running=True, address=self.address(n)) for n in self._nodes
         }
         refusal: CorralError | None = None
-        if any(n.group.gpu for n in self.nodes) and not SLURM_CONF.exists():
+        if any(n.group.gpu_kinds for n in self.nodes) and not SLURM_CONF.exists():
             try:
                 await check_gpus()
             except CorralError as error:

@@ -9,9 +9,9 @@ from corral.roles.role import Role, Share
 from corral.roles.services import proof
 from corral.roles.slurm import packages, pods
 from corral.slurm.conf.cluster import MARIADB_CNF, MARIADB_CONF
-from corral.spec.nodes import elastic_of, partitions_of
+from corral.spec.nodes import elastic_of, partitions_of, state_of
 from corral.state.base import Desired, Resource
-from corral.state.files import Directory, File
+from corral.state.files import Directory, File, Gone
 from corral.state.network.host_names import own_name
 from corral.state.slurm.members import (
     WAIT_S,
@@ -21,6 +21,7 @@ from corral.state.slurm.members import (
     Resumed,
     Roster,
 )
+from corral.state.slurm.state_folder import MARK, BackupStopped, NoBackup
 from corral.state.system.users import UserAccount
 
 SLURM_UID = 64030
@@ -104,13 +105,15 @@ ROLE: Final = Role("base", {"base": on_nodes})
 
 def leaving(site: Site) -> tuple[Share, ...]:
     """Nodes that leave are drained while slurmctld still knows them."""
+    # One that was the backup is the controller now, which nothing may stop.
     here: list[Resource] = [
+        Gone(MARK),
         Leaving(
             # Nodes that come and go do not leave: they stay in slurm.conf.
             tuple(dict.fromkeys(n.name for n in (*site.compute, *elastic_of(site.spec)))),
             (*(p.name for p in partitions_of(site.spec)), *(p.name for p in proof.partition(site))),
             WAIT_S,
-        )
+        ),
     ]
     # Where Corral logs in: an address in the mesh is of no use to a machine that is not in it.
     members = tuple(
@@ -121,9 +124,12 @@ def leaving(site: Site) -> tuple[Share, ...]:
     if members:
         here.append(Roster(members))
     desired = [Desired((site.controller,), tuple(here))]
-    others = tuple(n for n in site.names if n != site.controller)
+    others = tuple(n for n in site.names if n not in site.controllers)
     if others:
-        desired.append(Desired(others, (NoController(site.controller),)))
+        desired.append(Desired(others, (NoController(site.controller), NoBackup())))
+    if backups := site.controllers[1:]:
+        here_too = (NoController(site.controller), BackupStopped(state_of(site.spec)))
+        desired.append(Desired(backups, here_too))
     return (Share(tuple(desired), title="nodes that leave are drained"),)
 
 

@@ -71,7 +71,9 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     desired: list[Desired] = []
     if data.stack == "inbox":
         desired.append(Desired(tuple(n.name for n in site.compute), (Packages("rdma", INBOX),)))
-    nodes = tuple(n.name for n in site.compute if n.group.gpu and site.traits[n.name].own_clock)
+    nodes = tuple(
+        n.name for n in site.compute if n.group.gpu_kinds and site.traits[n.name].own_clock
+    )
     if nodes:
         desired.append(Desired(nodes, (Module("nvidia-peermem"),)))
     return (Share(tuple(desired)),)

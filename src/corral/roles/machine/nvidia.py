@@ -18,13 +18,13 @@ from corral.roles.machine.upkeep import real
 from corral.roles.role import Role, Share
 from corral.spec.impacts import Impact
 from corral.spec.nodes import Node
-from corral.spec.rules.drivers import VENDOR, driver_table
+from corral.spec.rules.drivers import VENDOR, driver_table, least_branch_of
 from corral.spec.sections.software import Nvidia
 from corral.state.base import Desired, Gate, Resource, Roll
 from corral.state.files import File
 from corral.state.packages import Holds, Packages
 from corral.state.service import Service
-from corral.state.system.kernel import Reboot
+from corral.state.system.kernel import Module, Reboot
 from corral.state.system.nvidia import Components, FabricManager, Headers, Keyring
 from corral.tables import Row, read_table
 
@@ -74,6 +74,7 @@ class Choice:
         server: Ubuntu's data-centre flavour.
         opened: the open kernel module.
         switched: the machine has NVSwitches.
+        subnet: its NVSwitches need NVIDIA's subnet manager, too.
         signed: Secure Boot is on: the module must come signed.
         desktop: it also draws.
     """
@@ -82,6 +83,7 @@ class Choice:
     server: bool
     opened: bool
     switched: bool
+    subnet: bool
     signed: bool
     desktop: bool
 
@@ -96,7 +98,7 @@ def nodes(site: Site) -> tuple[Node, ...]:
     nvidia = site.spec.software.nvidia
     if nvidia is None or nvidia.driver == "none":
         return ()
-    return tuple(n for n in real(site) if n.group.gpu)
+    return tuple(n for n in real(site) if n.group.gpu_kinds)
 
 
 def drivers(site: Site) -> tuple[Share, ...]:
@@ -167,7 +169,8 @@ def choose(site: Site, node: Node) -> Choice:
     nvidia = site.spec.software.nvidia or Nvidia()
     table = driver_table()
     gpus = [int(i, 16) for i in facts.nvidia_pci if i not in table.switches]
-    switched = any(i in table.switches for i in facts.nvidia_pci)
+    subnet = bool(table.subnet_manager.intersection(facts.nvidia_pci))
+    switched = subnet or any(i in table.switches for i in facts.nvidia_pci)
     old, new = any(g < table.turing for g in gpus), any(g >= table.blackwell for g in gpus)
     name = nvidia.driver
     if name == "auto":
@@ -177,7 +180,13 @@ def choose(site: Site, node: Node) -> Choice:
     if facts.os_id == "debian" and not nvidia.from_vendor:
         branch = table.debian.get(facts.os_version, branch)
     choice = Choice(
-        branch, "-server" in name, name.endswith("-open"), switched, facts.secure_boot, desktop
+        branch=branch,
+        server="-server" in name,
+        opened=name.endswith("-open"),
+        switched=switched,
+        subnet=subnet,
+        signed=facts.secure_boot,
+        desktop=desktop,
     )
     _refuse(node.name, facts, nvidia, choice, old=old, new=new)
     return choice
@@ -189,7 +198,8 @@ def _refuse(
     distribution = not nvidia.from_vendor
     declared = nvidia.driver[:3]
     debian = distribution and facts.os_id == "debian"
-    fit = _fitting(nvidia, choice, debian=debian, new=new, old=old)
+    least = least_branch_of(facts.nvidia_pci) if new else 0
+    fit = _fitting(nvidia, choice, debian=debian, least=least, old=old)
     cases = (
         (
             old and new,
@@ -198,18 +208,18 @@ def _refuse(
         ),
         # What no driver changes comes first: a hint for another case would lead here.
         (
-            bool(driver_table().subnet_manager.intersection(facts.nvidia_pci)),
-            "its NVLink fabric needs a subnet manager that Corral does not install",
-            "install driver, fabric manager and nvlsm by NVIDIA's guide, and write driver: none",
-        ),
-        (
-            choice.signed and not (distribution and facts.os_id == "ubuntu"),
+            choice.signed and (choice.subnet or not (distribution and facts.os_id == "ubuntu")),
             "Secure Boot is on: a module that is built on the machine is not loaded",
             "switch Secure Boot off in the firmware, or enrol dkms's key at the console "
             "(mokutil --import) and declare driver: none",
         ),
         (
-            new and choice.branch < driver_table().blackwell_branch,
+            choice.subnet and distribution,
+            "its NVLink fabric needs NVIDIA's subnet manager (nvlsm), which only the vendor has",
+            fit,
+        ),
+        (
+            choice.branch < least,
             f"branch {choice.branch} does not know its GPU (Blackwell)",
             fit,
         ),
@@ -240,9 +250,10 @@ def _refuse(
             raise CorralError(Code.NOT_GOOD, what, node=node, hint=hint)
 
 
-def _fitting(nvidia: Nvidia, choice: Choice, *, debian: bool, new: bool, old: bool) -> str:
+def _fitting(nvidia: Nvidia, choice: Choice, *, debian: bool, least: int, old: bool) -> str:
     """What to write so that this machine runs: of all faults at once, so that no other follows."""
-    if debian and not new and not choice.switched:
+    # least: the oldest branch that knows its GPUs, where those are Blackwell; else 0.
+    if debian and not least and not choice.switched:
         return (
             "write driver: auto"
             if not old or not choice.opened
@@ -250,14 +261,12 @@ def _fitting(nvidia: Nvidia, choice: Choice, *, debian: bool, new: bool, old: bo
         )
     table = driver_table()
     branch = choice.branch
-    if new and branch < table.blackwell_branch:
-        branch = table.fitting_branch
+    branch = table.fitting_branch if branch < least else branch
     branch = int(nvidia.driver[:3]) if debian and nvidia.driver[:3].isdigit() else branch
-    if new and branch < table.blackwell_branch:
-        branch = table.fitting_branch
+    branch = table.fitting_branch if branch < least else branch
     server = "-server" if choice.switched or choice.server else ""
-    name = f"{branch}{server}{'-open' if new or (choice.opened and not old) else ''}"
-    if debian:
+    name = f"{branch}{server}{'-open' if least or (choice.opened and not old) else ''}"
+    if debian or (choice.subnet and not nvidia.from_vendor):
         return f"write driver: {name} with {VENDOR}"
     return f"write driver: {name}"
 
@@ -276,6 +285,10 @@ def _driver(site: Site, node: Node) -> tuple[Resource, ...]:
         File(MODPROBE, text),
         Packages("nvidia", _packages(nvidia, facts, choice), Impact.DRAIN),
     ]
+    if choice.subnet:
+        # The start script of the fabric manager's unit starts it; it reads switches by ib_umad.
+        names = driver_table().subnet_manager_packages
+        resources += [Packages("nvlink-subnet-manager", names), Module("ib_umad")]
     if choice.switched:
         resources.append(
             FabricManager(_fabric_manager(nvidia, facts, choice), ("packages:nvidia",))
@@ -387,7 +400,7 @@ def _reboot(site: Site, mine: tuple[Resource, ...]) -> tuple[Resource, ...]:
 
 
 def _gates(site: Site, node: Node) -> tuple[Gate, ...]:
-    count = node.group.gpu.count if node.group.gpu else 0
+    count = node.group.gpu_count
     if site.spec.software.reboot == "never":
         return ()
     gates = [

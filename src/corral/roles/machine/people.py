@@ -89,9 +89,15 @@ def _home_makers(site: Site) -> tuple[str, ...]:
 
 def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
     """What slurmdbd holds; nothing without accounting."""
-    spec = site.spec
+    desired = declared_accounts(site.spec)
+    return (desired,) if desired else ()
+
+
+def declared_accounts(spec: ClusterSpec) -> SlurmAccounts | None:
+    """Accounts, users and QOS of a cluster file; None without accounting."""
     if not spec.slurm.accounting:
-        return ()
+        return None
+    people = users_of(spec)
     declared = {a.name: a for a in spec.accounts}
     slurm_accounts = [
         Account(
@@ -104,16 +110,15 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
         )
         for a in spec.accounts
     ]
-    if OWN_ACCOUNT not in declared and any(u.account in (None, OWN_ACCOUNT) for u in site.users):
+    if OWN_ACCOUNT not in declared and any(u.account in (None, OWN_ACCOUNT) for u in people):
         slurm_accounts.append(Account(OWN_ACCOUNT))
     by_name = {a.name: a for a in slurm_accounts}
-    users = [_member(user, by_name[user.account or OWN_ACCOUNT]) for user in site.users]
+    users = [_member(user, by_name[user.account or OWN_ACCOUNT]) for user in people]
     if own_proof_user(spec):
         # Where limits are held to, a user without an account cannot submit.
-        own = (NORMAL, PROOF) if qos_admitted(spec) else (NORMAL,)
-        default = PROOF if qos_admitted(spec) else ""
-        slurm_accounts.append(Account(PROOF, qos=own, default_qos=default))
-        users.append(Member(PROOF, PROOF, qos=own, default_qos=default))
+        own = (NORMAL, PROOF)
+        slurm_accounts.append(Account(PROOF, qos=own, default_qos=PROOF, own=True))
+        users.append(Member(PROOF, PROOF, qos=own, default_qos=PROOF, own=True))
     qos = [
         Quality(
             q.name,
@@ -125,10 +130,10 @@ def accounts(site: Site) -> tuple[SlurmAccounts, ...]:
         )
         for q in spec.qos
     ]
-    if own_proof_user(spec) and qos_admitted(spec):
+    if own_proof_user(spec):
         qos.append(Quality(PROOF))
     held = limits_declared(spec)
-    return (SlurmAccounts(spec.name, tuple(slurm_accounts), tuple(users), tuple(qos), held),)
+    return SlurmAccounts(spec.name, tuple(slurm_accounts), tuple(users), tuple(qos), held)
 
 
 def slurm_conf(site: Site) -> Contribution:
@@ -149,11 +154,6 @@ def slurm_conf(site: Site) -> Contribution:
     if preemption_declared(site.spec):
         settings += [Setting("PreemptType", "preempt/qos"), Setting("PreemptMode", "REQUEUE")]
     return Contribution(tuple(settings))
-
-
-def qos_admitted(spec: ClusterSpec) -> bool:
-    """A partition admits some QOS only: the proof's jobs need one that all of them admit."""
-    return any(p.allow_qos or p.deny_qos for p in spec.partitions)
 
 
 def preemption_declared(spec: ClusterSpec) -> bool:
@@ -191,9 +191,11 @@ def limits_declared(spec: ClusterSpec) -> bool:
 
 
 def own_proof_user(spec: ClusterSpec) -> bool:
-    """Whether a proof's jobs have a user and an account that no user's limits hold back."""
-    limited = spec.slurm.accounting and limits_declared(spec)
-    return bool(limited or interval_seconds(spec.proof.every))
+    """Whether a proof's jobs have a user and an account that no user's limits hold back.
+
+    Always with accounting, so that no user's figures have them.
+    """
+    return bool(spec.slurm.accounting or interval_seconds(spec.proof.every))
 
 
 def shares_declared(site: Site) -> bool:

@@ -80,7 +80,7 @@ def job_folders(site: Site) -> tuple[Share, ...]:
     folders = JobFolders(
         (first.path if served else None) or first.mount,
         tuple((user.name, user.uid) for user in site.users),
-        images=declared(site) is not None,
+        images=declared(site.spec) is not None,
         foreign=first.kind == "existing",
         keeper=sole_user(site.spec),
     )

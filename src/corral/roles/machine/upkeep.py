@@ -130,7 +130,7 @@ def following(site: Site) -> tuple[Share, ...]:
 def _limits(site: Site) -> tuple[Desired, ...]:
     """Additions to slurmd's unit; on a node that has GPUs it starts after their driver."""
     own = [n for n in site.compute if not site.is_pod(n.name)]
-    driven = tuple(n.name for n in own if n.group.gpu and site.traits[n.name].own_clock)
+    driven = tuple(n.name for n in own if n.group.gpu_kinds and site.traits[n.name].own_clock)
     known = set(driven)
     plain = tuple(n.name for n in own if n.name not in known)
     desired = (

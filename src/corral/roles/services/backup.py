@@ -6,18 +6,19 @@ The controller needs no Corral for it, but python3, zstd and age.
 from __future__ import annotations
 
 import json
-from importlib.metadata import version
 from pathlib import PurePosixPath
 from typing import Any, Final
 
 from corral.agents import program
 from corral.durations import interval_seconds
+from corral.extras import own_version
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.roles.services import metrics, mlflow, page
 from corral.roles.slurm.auth_key import MUNGE_KEY
-from corral.slurm.conf.cluster import DATABASE, STATE_DIR
+from corral.slurm.conf.cluster import DATABASE
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import state_of
 from corral.state.base import Desired, Resource
 from corral.state.files import File, Gone
 from corral.state.packages import Packages
@@ -90,7 +91,7 @@ def request_of(spec: ClusterSpec, files: dict[str, str], *, artifacts: bool) -> 
     return {
         "format": FORMAT,
         "cluster": spec.name,
-        "corral": version("corral"),
+        "corral": own_version(),
         "files": {"cluster.json": spec.model_dump_json(indent=2), **files},
         "more": {
             MUNGE_KEY.lstrip("/"): MUNGE_KEY,
@@ -105,7 +106,7 @@ def places_of(spec: ClusterSpec) -> dict[str, str]:
     """Where a cluster has what is saved."""
     return {
         "database": DATABASE if spec.slurm.accounting else "",
-        "state": STATE_DIR,
+        "state": state_of(spec),
         "page": page.TOKENS,
         "mlflow": spec.services.mlflow_store if spec.services.mlflow else "",
         "mlflow_home": mlflow.HOME,

@@ -15,12 +15,13 @@ import io
 import zipfile
 from collections.abc import Mapping
 from functools import cache
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.extras import DISTRIBUTION, own_version, wheel_name
 from corral.inspect.facts import Facts
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
@@ -36,11 +37,11 @@ _LEFT_OUT: Final = ("__pycache__", ".pyc", ".swp")
 @cache
 def own_wheel() -> tuple[Wheel, bytes]:
     """The wheel's name with its digest, and its bytes."""
-    version = metadata.version("corral")
-    info = f"corral-{version}.dist-info"
+    version, name = own_version(), wheel_name()
+    info = f"{name.removesuffix('-py3-none-any.whl')}.dist-info"
     files = _files(Path(__file__).parents[2])
     files[f"{info}/METADATA"] = (
-        f"Metadata-Version: 2.1\nName: corral\nVersion: {version}\n".encode()
+        f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {version}\n".encode()
     )
     files[f"{info}/WHEEL"] = (
         b"Wheel-Version: 1.0\nGenerator: corral\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -50,7 +51,6 @@ def own_wheel() -> tuple[Wheel, bytes]:
     lines = [f"{name},sha256={_sum(data)},{len(data)}" for name, data in sorted(files.items())]
     files[record] = "\n".join([*lines, f"{record},,", ""]).encode()
     data = _packed(files)
-    name = f"corral-{version}-py3-none-any.whl"
     return Wheel(name, hashlib.sha256(data).hexdigest()), data
 
 

@@ -288,7 +288,8 @@ def page_address(site: Site) -> str:
 
 def _gates(site: Site) -> tuple[Gate, ...]:
     text = agents.program("gates/prometheus.py")
-    script = sh("python3 -c {text} {port}", text=text, port=PROMETHEUS)
+    silent = [site.addresses[node] for node in sorted(site.unreachable)]
+    script = sh("python3 -c {text} {port} {silent}", text=text, port=PROMETHEUS, silent=silent)
     return (
         Gate(
             "Prometheus has seen all exporters",

@@ -9,10 +9,12 @@ from corral.agents import program
 from corral.hosts.quote import sh
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.roles.services import corral_wheels
+from corral.roles.services import corral_wheels, page_login
 from corral.roles.services.metrics import PROMETHEUS
+from corral.roles.services.socket_unit import SocketUnit
 from corral.roles.slurm.controller import REST_PORT
-from corral.spec.sections.services import Page
+from corral.spec.sections.page_login import PageLogin
+from corral.spec.sections.services import Page, Services
 from corral.state.base import Desired, Gate, Resource
 from corral.state.files import File
 from corral.state.service import UNITS, Service, Stopped
@@ -58,24 +60,6 @@ MemoryMax=1G
 [Install]
 WantedBy=multi-user.target
 """
-_SOCKET: Final = f"""\
-# Written by Corral: what the page asks in a user's name, with that user's Slurm token.
-[Unit]
-Description=Users' own jobs for the Corral page
-PartOf={HELPER}-listen.service
-
-[Socket]
-ListenStream={HELPER_SOCKET}
-SocketUser={USER}
-SocketGroup={USER}
-SocketMode=0600
-DirectoryMode=0755
-Accept=yes
-MaxConnections=256
-
-[Install]
-WantedBy=sockets.target
-"""
 # It begins as root, lets Slurm judge the token, and goes on as its user; never as root.
 _HELPER: Final = """\
 # Written by Corral: one request of the page, done as the user whose token Slurm has accepted.
@@ -97,6 +81,38 @@ ProtectKernelTunables=yes
 ProtectKernelModules=yes
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 CapabilityBoundingSet=CAP_SETUID CAP_SETGID CAP_CHOWN
+NoNewPrivileges=yes
+"""
+END: Final = "corral-job-end"
+"""Name of the socket and of its service, which explain a job's end to what sends messages."""
+END_SOCKET: Final = "/run/corral-job-end/end.sock"
+
+# As above, but it is Slurm's user that asks, about a job that has ended. CAP_SETUID and CAP_SETGID:
+# it reads the output as the job's user.
+_END: Final = """\
+# Written by Corral: why one job failed, for the message about its end.
+[Unit]
+Description=Why a job failed
+CollectMode=inactive-or-failed
+
+[Service]
+ExecStart=%PYTHON% -I -m corral.web.users.job_end
+StandardInput=socket
+StandardOutput=socket
+StandardError=journal
+RuntimeMaxSec=90
+MemoryMax=512M
+TasksMax=64
+LimitCORE=0
+ProtectSystem=strict
+PrivateDevices=yes
+ProtectKernelTunables=yes
+ProtectKernelModules=yes
+ProtectControlGroups=yes
+RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
+RestrictSUIDSGID=yes
+LockPersonality=yes
+CapabilityBoundingSet=CAP_SETUID CAP_SETGID
 NoNewPrivileges=yes
 """
 _RENEW: Final = f"""\
@@ -125,27 +141,38 @@ RandomizedDelaySec=600
 def on_controller(site: Site) -> tuple[Share, ...]:
     """The page's service; or it stops, where it is declared no longer."""
     if not site.spec.services.ui:
-        gone = Desired((site.controller,), (Stopped(UNIT), Stopped(f"{HELPER}-listen")))
+        stopped = (Stopped(UNIT), Stopped(f"{HELPER}-listen"), Stopped(f"{END}-listen"))
+        no_login = page_login.resources(PageLogin(), USER)
+        gone = Desired((site.controller,), (*stopped, *no_login))
         return (Share((gone,), title="no page on the controller"),)
     code = corral_wheels.environment(site)
     unit = f"/etc/systemd/system/{UNIT}.service"
-    sockets = f"/etc/systemd/system/{HELPER}.socket"
-    helper = f"/etc/systemd/system/{HELPER}@.service"
-    listen = f"/etc/systemd/system/{HELPER}-listen.service"
+    helper = _filled(_HELPER, {"SHARED": _shared(site)})
+    about = "what the page asks in a user's name, with that user's Slurm token"
+    title = "Users' own jobs for the Corral page"
+    own = SocketUnit(HELPER, HELPER_SOCKET, USER, about, title).resources(helper)
     renewing = _renewing(site.spec.services.page)
     resources: tuple[Resource, ...] = (
         UserAccount(USER, UID, "/nonexistent", "/usr/sbin/nologin", system=True),
         File(SETTINGS, settings(site), mode="600"),
-        File(sockets, _SOCKET),
-        File(helper, _filled(_HELPER, {"SHARED": _shared(site)})),
-        File(listen, _LISTEN),
+        *own,
+        *page_login.resources(site.spec.services.page.login, USER),
+        *_explaining(site.spec.services),
         File(unit, _unit(site.spec.services.page)),
-        Service(f"{HELPER}-listen", (sockets, helper, listen)),
         *renewing,
         Service(UNIT, (unit, SETTINGS, code.marker, *(file.path for file in renewing))),
     )
     title = f"the page on {site.controller}"
     return (Share((Desired((site.controller,), resources),), _gates(site), title),)
+
+
+def _explaining(services: Services) -> tuple[Resource, ...]:
+    """What explains failed jobs to messages about them, where there are such messages."""
+    if services.notify is None:
+        return (Stopped(f"{END}-listen"),)
+    about = "what sends messages about jobs asks it why one failed"
+    socket = SocketUnit(END, END_SOCKET, "slurm", about, "Why jobs failed")
+    return socket.resources(_filled(_END, {}))
 
 
 def _renewing(page: Page) -> tuple[File, ...]:
@@ -155,24 +182,6 @@ def _renewing(page: Page) -> tuple[File, ...]:
     files = {"CERTIFICATE": page.certificate, "KEY": page.key}
     texts = {"service": _filled(_RENEW, files), "timer": _HOURLY}
     return tuple(File(f"{UNITS}/{RENEW}.{kind}", text) for kind, text in texts.items())
-
-
-# Service knows services only: this one keeps the socket as long as it is on.
-_LISTEN: Final = f"""\
-# Written by Corral: opens {HELPER}.socket.
-[Unit]
-Description=Listen for the Corral page
-BindsTo={HELPER}.socket
-After={HELPER}.socket
-
-[Service]
-Type=oneshot
-RemainAfterExit=yes
-ExecStart=/bin/true
-
-[Install]
-WantedBy=multi-user.target
-"""
 
 
 def settings(site: Site) -> str:
@@ -191,6 +200,10 @@ def settings(site: Site) -> str:
         "as_user": HELPER_SOCKET,
         "tokens": TOKENS,
     }
+    if page.login != PageLogin():
+        values["token_program"] = page_login.SOCKET
+    if page.clusters:
+        values["clusters"] = {other.name: other.url for other in page.clusters}
     if not page.hsts:
         values["hsts"] = False
     if outside:

@@ -132,10 +132,7 @@ def settings(site: Site) -> str:
             else []
         ),
         *(f"mount {storage.mount}" for storage in site.spec.storage),
-        *(
-            f"node {node.name} {node.group.name} {node.group.gpu.count if node.group.gpu else 0}"
-            for node in site.compute
-        ),
+        *(f"node {node.name} {node.group.name} {node.group.gpu_count}" for node in site.compute),
     ]
     return "\n".join(lines) + "\n"
 

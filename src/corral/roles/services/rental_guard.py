@@ -96,6 +96,7 @@ def settings(site: Site, budget: Budget) -> str:
         "elastic": [n.name for n in rented if n.group.elastic],
         "total": budget.total,
         "grace": interval_seconds(budget.grace),
+        "ending": budget.ending_s,
         "clouds": {w.cloud: w.url for w in site.watched},
         "clients": {w.cloud: w.client for w in site.watched},
     }

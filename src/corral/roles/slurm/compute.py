@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
-from corral.errors import Code, CorralError
 from corral.hosts.quote import call
-from corral.inspect.facts import Facts, Traits
 from corral.inspect.slurm import NODE_LINES
-from corral.plurals import plural
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import containers
+from corral.roles.machine.gpu_devices import check, gpus_of
 from corral.roles.machine.upkeep import LIMITS
 from corral.roles.role import Role, Share
 from corral.roles.slurm import packages, pods
 from corral.roles.slurm.auth_key import former_keys, key_paths
+from corral.roles.slurm.controller import conf_server
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.slurm.conf.impact import read_at_start
 from corral.slurm.conf.model import Contribution, NodeConf
 from corral.slurm.packages import Part
 from corral.slurm.version import has
 from corral.spec.impacts import Impact
-from corral.spec.models import Gpu
 from corral.spec.nodes import Node
 from corral.spec.slurm.hostlist import fold
 from corral.spec.slurm.releases import Feature
@@ -44,7 +41,6 @@ def slurm_conf(site: Site) -> Contribution:
 
 def _node(site: Site, node: Node) -> NodeConf:
     facts, traits = site.facts[node.name], site.traits[node.name]
-    gpu = node.group.gpu
     return NodeConf(
         name=node.name,
         address=site.addresses[node.name],
@@ -53,63 +49,12 @@ def _node(site: Site, node: Node) -> NodeConf:
         cores_per_socket=facts.cores_per_socket,
         threads_per_core=facts.threads_per_core,
         memory_mib=min(traits.memory_mib or facts.memory_mib, facts.memory_mib),
-        gpu_type=gpu.type if gpu else "",
-        gpu_count=gpu.count if gpu else 0,
-        gpu_files=_files(gpu, facts, traits) if gpu else "",
+        gpus=gpus_of(node.group, facts, traits),
         features=(
             node.group.name,
             *node.group.features,
         ),
         more=pairs_of_fields("NodeName", node.group, keys_of_fields()),
-    )
-
-
-def _files(gpu: Gpu, facts: Facts, traits: Traits) -> str:
-    devices = traits.gpu_devices or tuple(g.device for g in facts.gpus)
-    if len(devices) == gpu.count and list(devices) != [f"/dev/nvidia{i}" for i in range(gpu.count)]:
-        return ",".join(devices)
-    # As declared: slurmd then reports what is really there, and the node goes INVALID when fewer
-    # are found (F10), instead of a smaller cluster being made silently.
-    return "/dev/nvidia0" if gpu.count == 1 else f"/dev/nvidia[0-{gpu.count - 1}]"
-
-
-def check(site: Site) -> None:
-    """No machine has more GPUs than its group declares; groups without ``gpu:`` are not judged.
-
-    They would be in no gres.conf, and what is in none Slurm keeps no job from: a job of one GPU
-    could open those of others (docs/measurements/2026-11-22-h200x4-slurm.md).
-
-    Raises:
-        CorralError: NOT_GOOD, a machine has more than its group declares.
-    """
-    for node in site.compute:
-        gpu = node.group.gpu
-        if gpu is None or not node.group.capabilities.owned or site.traits[node.name].gpu_devices:
-            continue
-        there = site.facts[node.name].gpus
-        if len(there) > gpu.count:
-            models = Counter(each.name or "that nvidia-smi does not list" for each in there)
-            names = ", ".join(f"{count} {model}" for model, count in models.items())
-            raise CorralError(
-                Code.NOT_GOOD,
-                f"this machine has {plural(len(there), 'GPU')} ({names}), and the file declares "
-                f"{gpu.count}: Slurm keeps no job from those that it does not know",
-                node=node.name,
-                hint=_undeclared(gpu, node.group.name, len(there), same=len(models) == 1),
-            )
-
-
-def _undeclared(gpu: Gpu, group: str, there: int, *, same: bool) -> str:
-    """What to do about more GPUs than declared; they can all be declared where they are alike."""
-    out = (
-        "take those that are not for jobs out of the machine, or keep NVIDIA's driver off them "
-        "from boot on (driver_override of their PCI device, then unbind)"
-    )
-    if not same:
-        return f"a group has GPUs of one model: {out}"
-    return (
-        f"gpu: {{type: {gpu.type}, count: {there}}} in group {group}; a machine unlike the others "
-        f"of its group needs a separate group; or {out}"
     )
 
 
@@ -158,7 +103,9 @@ def _slurmd(
 
 
 def _batch(site: ConfiguredSite, nodes: tuple[str, ...]) -> Share:
-    run_jobs = tuple(n.name for n in site.compute if n.name in nodes)
+    run_jobs = tuple(
+        n.name for n in site.compute if n.name in nodes and n.name not in site.unreachable
+    )
     desired = (
         *packages.batch(site, nodes),
         *containers.plugin(site, _but_controller(site, nodes)),
@@ -169,8 +116,8 @@ def _batch(site: ConfiguredSite, nodes: tuple[str, ...]) -> Share:
 
 
 def _but_controller(site: Site, nodes: tuple[str, ...]) -> tuple[str, ...]:
-    """Without the controller, whose Slurm came in an earlier stage."""
-    return tuple(n for n in nodes if n != site.controller)
+    """Without the controllers, whose Slurm came in an earlier stage."""
+    return tuple(n for n in nodes if n not in site.controllers)
 
 
 def _defaults(site: ConfiguredSite) -> str:
@@ -186,15 +133,15 @@ def _defaults(site: ConfiguredSite) -> str:
         # slurm.conf(5) before 23.11: nodes that come or go need a restart of every slurmd.
         text += "\n".join(map(str, files.slurm.lines_of("NodeName")))
     started_with = hashlib.sha256(text.encode()).hexdigest()[:16]
-    server = f"{site.addresses[site.controller]}:6817"
     return (
         "# Written by Corral. Configless: everything else comes from the controller.\n"
         f"# Settings read at start only: {started_with}\n"
-        f'SLURMD_OPTIONS="--conf-server {server}"\n'
+        f'SLURMD_OPTIONS="--conf-server {conf_server(site)}"\n'
     )
 
 
-def _registered(site: Site, nodes: tuple[str, ...]) -> Gate:
+def _registered(site: Site, declared: tuple[str, ...]) -> Gate:
+    nodes = tuple(node for node in declared if node not in site.unreachable)
     mesh = site.spec.network.control == "tailscale"
     hint = "read journalctl -u slurmd on the nodes named"
     if mesh:

@@ -17,14 +17,16 @@ from corral.slurm.conf.impact import impact_of
 from corral.slurm.packages import Part
 from corral.slurm.version import has
 from corral.spec.impacts import Impact
+from corral.spec.nodes import STATE_DIR, state_of
 from corral.spec.slurm.releases import Feature
 from corral.spec.slurm.written_keys import all_keys
 from corral.state.base import Desired, Gate, Resource
 from corral.state.databases import Database
-from corral.state.files import File, ImpactOf
+from corral.state.files import UNITS, File, Gone, ImpactOf
 from corral.state.secrets import Secret
 from corral.state.service import Service, Stopped
 from corral.state.slurm.members import WAIT_S, quiet
+from corral.state.slurm.state_folder import StateFolder
 from corral.state.system.users import UserAccount
 
 ETC = "/etc/slurm"
@@ -53,14 +55,35 @@ def _impact_of(file: ConfFile) -> ImpactOf:
     return impact
 
 
-def _jwt(site: Site) -> tuple[Resource, ...]:
+def jwt(site: Site) -> tuple[Secret, ...]:
+    """The key of tokens, made on the controller."""
     if not site.spec.slurm.rest:
         return ()
     return (Secret(JWT_KEY, site.controller, "slurm:slurm", "600", 32),)
 
 
-def _slurm_files(site: ConfiguredSite) -> tuple[File, ...]:
+def conf_server(site: Site) -> str:
+    """Where daemons without files of their own ask for them: each address with its port."""
+    return ",".join(f"{site.addresses[name]}:6817" for name in site.controllers)
+
+
+def slurm_files(site: ConfiguredSite) -> tuple[File, ...]:
+    """The files that slurmctld reads and hands out."""
     return tuple(map(_conf, site.slurm_files.shared))
+
+
+def mounted(site: Site) -> File | Gone:
+    """Slurmctld starts once its state is mounted: without it, it would begin with no job."""
+    path = f"{UNITS}/slurmctld.service.d/corral-state.conf"
+    state = state_of(site.spec)
+    if state == STATE_DIR:
+        return Gone(path)
+    return File(path, f"# Written by Corral.\n[Unit]\nRequiresMountsFor={state}\n")
+
+
+def _state(site: ConfiguredSite) -> tuple[Resource, ...]:
+    """Where the state is, and the files that name it."""
+    return (mounted(site), StateFolder(state_of(site.spec)), *slurm_files(site))
 
 
 def accounting(site: ConfiguredSite) -> tuple[Share, ...]:
@@ -74,12 +97,12 @@ def accounting(site: ConfiguredSite) -> tuple[Share, ...]:
         # for signals has ended, and its start waits for that thread (seen with 11.8.9).
         Service("mariadb", (MARIADB_CNF,), finish_start=True),
         Database(DATABASE, "slurm"),
-        *_jwt(site),
-        *_slurm_files(site),
+        *jwt(site),
+        *_state(site),
         dbd,
         Service(
             "slurmdbd",
-            (dbd.path, *key_paths(site), *_paths(_jwt(site))),
+            (dbd.path, *key_paths(site), *_paths(jwt(site))),
             programs=packages.programs(site, Part.SLURMDBD),
             packages=packages.bringing(site),
         ),
@@ -95,22 +118,27 @@ def accounting(site: ConfiguredSite) -> tuple[Share, ...]:
     return (Share((Desired((site.controller,), resources),), (gate,), "MariaDB and slurmdbd"),)
 
 
+def service(site: ConfiguredSite) -> Service:
+    """Slurmctld with what it reads."""
+    inputs = tuple(f"{ETC}/{file.name}" for file in site.slurm_files.shared)
+    return Service(
+        "slurmctld",
+        (*inputs, *key_paths(site), *_paths(jwt(site))),
+        reload=sh("timeout 60 scontrol reconfigure"),
+        # Jobs go on while slurmctld restarts (quickstart_admin.html).
+        impact=Impact.RELOAD,
+        spread=SPREAD,
+        programs=packages.programs(site, Part.SLURMCTLD),
+        packages=packages.bringing(site),
+    )
+
+
 def slurmctld(site: ConfiguredSite) -> tuple[Share, ...]:
     """Slurmctld; without accounting Slurm's files come here."""
-    inputs = tuple(f"{ETC}/{file.name}" for file in site.slurm_files.shared)
-    before = () if site.spec.slurm.accounting else (*_jwt(site), *_slurm_files(site))
+    before = () if site.spec.slurm.accounting else (*jwt(site), *_state(site))
     resources: tuple[Resource, ...] = (
         *before,
-        Service(
-            "slurmctld",
-            (*inputs, *key_paths(site), *_paths(_jwt(site))),
-            reload=sh("timeout 60 scontrol reconfigure"),
-            # Jobs go on while slurmctld restarts (quickstart_admin.html).
-            impact=Impact.RELOAD,
-            spread=SPREAD,
-            programs=packages.programs(site, Part.SLURMCTLD),
-            packages=packages.bringing(site),
-        ),
+        service(site),
         *accounts(site),
         # After slurmctld, which asks for it no longer. The database stays.
         *(() if site.spec.slurm.accounting else (Stopped("slurmdbd"),)),

@@ -6,6 +6,7 @@ from typing import Final
 
 from corral.durations import interval_seconds
 from corral.roles.inventory import Site
+from corral.roles.machine.gpu_devices import as_declared
 from corral.roles.role import Role
 from corral.slurm.conf.conf_file import Setting
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
@@ -34,8 +35,6 @@ def nodes(spec: ClusterSpec) -> tuple[NodeConf, ...]:
 
 
 def _node(node: Node, size: Elastic) -> NodeConf:
-    gpu = node.group.gpu
-    files = "/dev/nvidia0" if gpu and gpu.count == 1 else ""
     return NodeConf(
         name=node.name,
         address="",
@@ -44,9 +43,7 @@ def _node(node: Node, size: Elastic) -> NodeConf:
         cores_per_socket=size.cpus,
         threads_per_core=1,
         memory_mib=size.memory_gib * 1024,
-        gpu_type=gpu.type if gpu else "",
-        gpu_count=gpu.count if gpu else 0,
-        gpu_files=files or (f"/dev/nvidia[0-{gpu.count - 1}]" if gpu else ""),
+        gpus=as_declared(node.group),
         features=(node.group.name, *node.group.features),
         cloud=True,
         more=pairs_of_fields("NodeName", node.group, keys_of_fields()),

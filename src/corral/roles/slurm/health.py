@@ -126,7 +126,7 @@ def settings(site: Site, node: NodeConf) -> str:
 
 
 def _files(node: NodeConf) -> tuple[str, ...]:
-    return tuple(expand(node.gpu_files)) if node.gpu_files else ()
+    return tuple(file for gpu in node.gpus if gpu.files for file in expand(gpu.files))
 
 
 ROLE: Final = Role("health", {"base": on_nodes}, slurm_conf)

@@ -55,7 +55,7 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
         return ()
     able = tuple(n for n in site.names if site.facts[n].systemd)
     compute = tuple(n.name for n in site.compute if n.name in able)
-    units = (("slurmctld", (site.controller,)), ("slurmd", compute))
+    units = (("slurmctld", site.controllers), ("slurmd", compute))
     desired = [Desired(nodes, around(unit)) for unit, nodes in units if nodes]
     # The timer comes last: it makes systemd reload all units.
     return (Share((*desired, Desired(able, _watch()))),)

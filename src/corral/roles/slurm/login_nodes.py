@@ -11,6 +11,7 @@ from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
 from corral.roles.slurm import hung_reconfigure
 from corral.roles.slurm.auth_key import former_keys, key_paths
+from corral.roles.slurm.controller import conf_server
 from corral.slurm.packages import Family
 from corral.slurm.version import has
 from corral.spec.impacts import Impact
@@ -49,8 +50,7 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
             "partition",
         )
     smd = site.debs is not None and site.debs.family is Family.SCHEDMD
-    server = f"{site.addresses[site.controller]}:6817"
-    text = f'# Written by Corral.\nSACKD_OPTIONS="--conf-server {server}"\n'
+    text = f'# Written by Corral.\nSACKD_OPTIONS="--conf-server {conf_server(site)}"\n'
     resources = (
         Packages("slurm-login", ("slurm-smd-sackd" if smd else "sackd",)),
         *former_keys(site),

@@ -16,11 +16,11 @@ from corral.hosts.quote import call
 from corral.inspect.slurm import NODE_VERSIONS
 from corral.roles.inventory import Site
 from corral.roles.role import Role, Share
-from corral.slurm.conf.cluster import DATABASE, STATE_DIR
+from corral.slurm.conf.cluster import DATABASE
 from corral.slurm.packages import NAMES, Family, Part, mixed, refuse_mixed, refuse_upgrade
 from corral.slurm.version import SlurmVersion
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import guarded_of
+from corral.spec.nodes import guarded_of, state_of
 from corral.spec.slurm.hostlist import fold
 from corral.state.base import (
     ROLL_TAG,
@@ -72,6 +72,8 @@ def parts_of(site: Site, node: str) -> tuple[Part, ...]:
     parts = [Part.CLIENT]
     if node == site.controller:
         parts += [p for p in parts_of_spec(site.spec) if p not in _ELSEWHERE]
+    elif node in site.controllers:
+        parts.append(Part.SLURMCTLD)
     if any(n.name == node for n in site.compute):
         parts.append(Part.SLURMD)
     if node in guarded_of(site.spec):
@@ -97,7 +99,7 @@ def old(site: Site) -> tuple[str, ...]:
                 error.node = node
                 raise
             outdated.append(node)
-    return tuple(sorted(outdated, key=lambda n: n != site.controller))
+    return tuple(sorted(outdated, key=lambda n: n not in site.controllers))
 
 
 def check(site: Site) -> None:
@@ -139,6 +141,12 @@ def controller(site: Site) -> tuple[Resource, ...]:
 _DBD = Part.SLURMDBD
 
 
+def backup_controller(site: Site) -> tuple[Resource, ...]:
+    """Slurmctld alone: its database and REST stay on the first one."""
+    names = _DISTRIBUTION[Part.SLURMCTLD]
+    return (Packages("backup-controller", names),) if site.debs is None else ()
+
+
 def compute(site: Site) -> tuple[Resource, ...]:
     """Packages of compute nodes."""
     return (Packages("slurmd", _DISTRIBUTION[Part.SLURMD]),) if site.debs is None else ()
@@ -156,15 +164,17 @@ def adopt(site: Site) -> tuple[Resource, ...]:
 
 
 def before_services(site: Site) -> tuple[Share, ...]:
-    """The controller's share of an upgrade, before its services are configured."""
-    if site.controller not in old(site) or site.debs is None:
+    """The controllers' share of an upgrade, before their services are configured."""
+    late = [n for n in site.controllers if n in old(site)]
+    if not late or site.debs is None:
         return ()
-    was = SlurmVersion.parse(site.facts[site.controller].slurm)
+    was = SlurmVersion.parse(site.facts[late[0]].slurm)
     database = DATABASE if site.spec.slurm.accounting else ""
     name = f"slurm-{was}-to-{site.debs.version}"
-    backup = Desired((site.controller,), (SlurmBackup(name, database, STATE_DIR),))
-    title = f"Slurm {was} to {site.debs.version} on {site.controller}: copies, then packages"
-    return (Share((backup, *_exactly(site, [site.controller])), title=title),)
+    copies = SlurmBackup(name, database, state_of(site.spec))
+    backup = (Desired((site.controller,), (copies,)),) if site.controller in late else ()
+    title = f"Slurm {was} to {site.debs.version} on {fold(late)}: copies, then packages"
+    return (Share((*backup, *_exactly(site, late)), title=title),)
 
 
 def rolling(site: Site) -> tuple[tuple[str, ...], ...]:
@@ -173,7 +183,7 @@ def rolling(site: Site) -> tuple[tuple[str, ...], ...]:
     The controller's own slurmd comes first: its program on disk is new already.
     """
     run_jobs = {n.name for n in site.compute}
-    left = [n for n in old(site) if n != site.controller or n in run_jobs]
+    left = [n for n in old(site) if n not in site.controllers or n in run_jobs]
     batches: list[tuple[str, ...]] = []
     size = 1
     while left:
@@ -184,7 +194,7 @@ def rolling(site: Site) -> tuple[tuple[str, ...], ...]:
 
 def batch(site: Site, nodes: Sequence[str]) -> tuple[Desired, ...]:
     """The packages of one batch."""
-    return _exactly(site, [n for n in nodes if n != site.controller])
+    return _exactly(site, [n for n in nodes if n not in site.controllers])
 
 
 def runs_gate(site: Site, nodes: Sequence[str]) -> tuple[Gate, ...]:

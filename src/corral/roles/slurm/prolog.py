@@ -35,7 +35,7 @@ _ENROOT: Final = ("prolog.d/50-all-enroot-dirs", "epilog.d/50-lastuserjob-enroot
 def declared(site: Site) -> Prolog | None:
     """What the file asks for; containers need folders for each user, so they bring it along."""
     prolog = site.spec.slurm.prolog
-    if prolog is None and containers.declared(site):
+    if prolog is None and containers.declared(site.spec):
         return Prolog(leftovers=False, gpus=False)
     return prolog
 
@@ -47,7 +47,7 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
     if prolog is None or not nodes:
         return ()
     runner = text("run.sh")
-    pyxis = containers.declared(site)
+    pyxis = containers.declared(site.spec)
     local = pyxis.local if pyxis else ""
     resources: tuple[Resource, ...] = (
         Directory(f"{FOLDER}/prolog.d"),

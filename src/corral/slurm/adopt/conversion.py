@@ -22,7 +22,7 @@ from corral.slurm.adopt.queues import (
     settings_of,
     why_not,
 )
-from corral.slurm.adopt.rules.gres import declared
+from corral.slurm.adopt.rules.gres import count_of, declared, files_of
 from corral.slurm.adopt.source import Kind
 from corral.slurm.adopt.system_files import words_of
 from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, Row, expanded
@@ -54,11 +54,11 @@ def left_out(existing: Existing, corrected: Existing, refused: Refused) -> Itera
     for placed, why in existing.slurm.lost:
         yield f"Include {comment(placed.line.include)}: {why}"
     for name in existing.controllers[1:]:
-        yield f"SlurmctldHost={comment(name)}: a backup; Corral runs one controller"
+        yield f"SlurmctldHost={comment(name)}: a backup: declare it as slurm.backup_controller"
     for row in existing.nodes:
         if row.broken:
             yield f"NodeName={comment(row.first.value)}: {comment(row.broken)}"
-        yield from _strange(row)
+        yield from _strange(existing, row)
     yield from _gres(existing)
     yield from _other_files(existing)
 
@@ -122,18 +122,64 @@ def _global(key: str, value: str) -> Iterator[str]:
     yield text if known is None else f"{text}: Corral writes {known.value}"
 
 
-def _strange(row: Row) -> Iterator[str]:
+def _strange(existing: Existing, row: Row) -> Iterator[str]:
+    shared = any(name == "shard" for name, _, _ in declared(row))
+    carried_over = shared and all(any(shards_of(existing, row, node)) for node in row.names)
     for name, kind, count in declared(row):
-        if name != "gpu":
+        if name != "gpu" and not (name == "shard" and carried_over):
             text = ":".join(part for part in (name, kind, str(count)) if part)
             yield f"NodeName={comment(row.first.value)} Gres={comment(text)}"
-    gpus = [f"{kind or 'gpu'} ({count})" for name, kind, count in declared(row) if name == "gpu"]
-    if len(gpus) > 1:
-        more = comment(", ".join(gpus[1:]))
-        yield (
-            f"NodeName={comment(row.first.value)}: GPUs of {len(gpus)} types, and a group has one; "
-            f"without {more} its nodes lose them"
-        )
+
+
+def gpus_of(row: Row) -> tuple[tuple[str, int], ...]:
+    """Type ("" for none given) and count of a node line's GPUs."""
+    return tuple((kind, count) for name, kind, count in declared(row) if name == "gpu" and count)
+
+
+def shards_of(existing: Existing, row: Row, node: str) -> tuple[int, ...]:
+    """Shards of each GPU, by the types of ``gpus_of``; 0 for none.
+
+    All are 0 where that is unclear: GPUs of a type that have not as many, several types and
+    no line of gres.conf with the shards of each, or other shards there than on the node's line.
+    """
+    kinds = gpus_of(row)
+    shards = [(kind, count) for name, kind, count in declared(row) if name == "shard" and count]
+    total = sum(count for _, count in shards)
+    lines = [line for line in existing.gres_for(node) if line.text("Name").lower() == "shard"]
+    if any(files_of(line) for line in lines):
+        each = _by_file(existing.gres_for(node), kinds)
+    elif len(kinds) == 1 or lines:  # without File they are divided among all GPUs (gres.conf(5))
+        gpus = sum(count for _, count in kinds)
+        each = (total // gpus,) * len(kinds) if gpus and total % gpus == 0 else ()
+    else:
+        each = ()
+    by_kind = {kind: count * n for (kind, count), n in zip(kinds, each, strict=False)}
+    typed = all(by_kind.get(kind) == count for kind, count in shards if kind)
+    right = typed and sum(by_kind.values()) == total and not any(n == 1 for n in each)
+    return each if right and each else (0,) * len(kinds)
+
+
+def _by_file(lines: list[Row], kinds: tuple[tuple[str, int], ...]) -> tuple[int, ...]:
+    """Shards of each GPU by its device file and that file's type; () where they do not match."""
+    shards = dict[str, int]()
+    types = dict[str, str]()
+    for line in lines:
+        name, files = line.text("Name").lower(), files_of(line)
+        if name == "gpu":
+            types |= dict.fromkeys(files, line.text("Type"))
+        elif name == "shard":
+            if len(files) != 1:
+                return ()
+            shards[files[0]] = count_of(line)
+    if len(kinds) == 1:
+        types = dict.fromkeys({**types, **shards}, kinds[0][0])
+    each: list[int] = []
+    for kind, count in kinds:
+        counts = [shards.get(file, 0) for file, of in types.items() if of == kind]
+        if len(counts) != count or len(set(counts)) != 1:
+            return ()
+        each.append(counts[0])
+    return tuple(each) if shards.keys() <= types.keys() else ()
 
 
 def _gres(existing: Existing) -> Iterator[str]:
@@ -170,7 +216,8 @@ class _Group:
 
     Attributes:
         names: in order of first appearance.
-        gpu: type ("" for none given) and count; None for none.
+        gpus: type ("" for none given) and count of its GPUs.
+        shards: parts of each GPU that jobs share, by its types, 0 for none.
         features: their features.
         partitions: names of their partitions.
         state: State= where it is not UNKNOWN.
@@ -178,7 +225,8 @@ class _Group:
     """
 
     names: tuple[str, ...]
-    gpu: tuple[str, int] | None
+    gpus: tuple[tuple[str, int], ...]
+    shards: tuple[int, ...]
     features: tuple[str, ...]
     partitions: tuple[str, ...]
     state: str = ""
@@ -317,10 +365,7 @@ def _machines(
         yield from _whose(group.names, known)
         by_name = "" if any(name in addresses for name in group.names) else "  # by name, as before"
         yield f"    addresses: {_scalar(fold_in_order(known))}{by_name}"
-        if group.gpu:
-            yield "    gpu:"
-            yield f"      type: {_scalar(_gpu_type(group.gpu[0], renamed))}"
-            yield f"      count: {group.gpu[1]}"
+        yield from _gpu_lines(group, renamed)
         features = [name for name in group.features if _valid(texts.FEATURE, name)]
         if len(features) < len(group.features):
             nodes, taken = comment(fold_in_order(group.names)), set(features)
@@ -431,6 +476,19 @@ def _partition_name(name: str, renamed: list[str]) -> str:
     return made
 
 
+def _gpu_lines(group: _Group, renamed: list[str]) -> Iterator[str]:
+    if not group.gpus:
+        return
+    several = len(group.gpus) > 1
+    yield "    gpus:" if several else "    gpu:"
+    for (kind, count), shards in zip(group.gpus, group.shards, strict=True):
+        yield f"      {'- ' if several else ''}type: {_scalar(_gpu_type(kind, renamed))}"
+        indent = "        " if several else "      "
+        yield f"{indent}count: {count}"
+        if shards:
+            yield f"{indent}shards: {shards}"
+
+
 def _gpu_type(kind: str, renamed: list[str]) -> str:
     """Without a type in slurm.conf the type is "gpu": --gres=gpu:2 asks for it as before."""
     if not kind or _valid(texts.GPU_TYPE, kind):
@@ -471,13 +529,13 @@ def _groups(existing: Existing) -> list[_Group]:
     names_by_key: dict[tuple[object, ...], list[str]] = {}
     partitions = _partitions_by_node(existing)
     for row in existing.nodes:
-        gpus = [(kind, count) for name, kind, count in declared(row) if name == "gpu" and count]
         features = tuple(f for f in (row.text("Feature") or row.text("Features")).split(",") if f)
         state = row.text("State").upper()
         fields = fields_of("nodename", row)
         for name in row.names:
             key = (
-                gpus[0] if gpus else None,
+                gpus_of(row),
+                shards_of(existing, row, name),
                 tuple(dict.fromkeys(features)),
                 partitions.get(name, ()),
                 "" if state in _UP else state,
@@ -520,8 +578,8 @@ def _group_names(groups: list[_Group]) -> dict[_Group, str]:
     taken: dict[str, int] = {}
     for group in groups:
         base = "cpu"
-        if group.gpu:
-            kind = re.sub(r"[^a-z0-9-]+", "-", group.gpu[0].lower()).lstrip("-0123456789")
+        if group.gpus:
+            kind = re.sub(r"[^a-z0-9-]+", "-", group.gpus[0][0].lower()).lstrip("-0123456789")
             base = kind[:30].rstrip("-") or "gpu"
         ids[group] = _free_name(base, taken, group.features)
     return ids

@@ -10,7 +10,7 @@ from typing import Final
 from corral.durations import is_max_time
 from corral.errors import Code, CorralError
 from corral.slurm.conf.keys import every_key
-from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.conf.model import ClusterConf, GpuConf, NodeConf, PartitionConf
 from corral.slurm.version import has, supported
 from corral.spec.slurm.releases import Feature, since, written
 
@@ -119,17 +119,17 @@ def _node(node: NodeConf) -> Iterator[str]:
     for feature in node.features:
         if not _FEATURE.fullmatch(feature):
             yield f"{node.name}: {feature!r} cannot be a feature"
-    if node.gpu_count < 0:
-        yield f"{node.name}: {node.gpu_count} GPUs"
-    elif node.gpu_count:
-        yield from _gpus(node)
+    for gpu in node.gpus:
+        yield from _gpu(node, gpu)
 
 
-def _gpus(node: NodeConf) -> Iterator[str]:
-    if node.gpu_type and not _GPU_TYPE.fullmatch(node.gpu_type):
-        yield f"{node.name}: {node.gpu_type!r} cannot be a GPU type"
-    if node.gpu_detect == "files" and not _FILES.fullmatch(node.gpu_files):
-        yield f"{node.name}: {node.gpu_files!r} does not name GPU device files under /dev"
+def _gpu(node: NodeConf, gpu: GpuConf) -> Iterator[str]:
+    if gpu.count < 1:
+        yield f"{node.name}: {gpu.count} GPUs"
+    if gpu.type and not _GPU_TYPE.fullmatch(gpu.type):
+        yield f"{node.name}: {gpu.type!r} cannot be a GPU type"
+    if node.gpu_detect == "files" and not _FILES.fullmatch(gpu.files):
+        yield f"{node.name}: {gpu.files!r} does not name GPU device files under /dev"
 
 
 def _partitions(conf: ClusterConf) -> Iterator[str]:

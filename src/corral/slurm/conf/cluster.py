@@ -11,13 +11,21 @@ from dataclasses import replace
 from typing import Final
 
 from corral.slurm.conf.checks import refuse_broken
-from corral.slurm.conf.conf_file import ConfFile, Pairs, Setting, SlurmFiles, assembled
+from corral.slurm.conf.conf_file import (
+    ConfFile,
+    ConfLine,
+    Pairs,
+    Setting,
+    SlurmFiles,
+    assembled,
+)
 from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.conf.sizes import by_size
 from corral.slurm.version import has
-from corral.spec.slurm.hostlist import fold_in_order
+from corral.spec.nodes import STATE_DIR
+from corral.spec.slurm.hostlist import expand, fold_in_order
 from corral.spec.slurm.releases import Feature
 
-STATE_DIR: Final = "/var/spool/slurmctld"
 SPOOL_DIR: Final = "/var/spool/slurmd"
 LOG_DIR: Final = "/var/log/slurm"
 JWT_KEY: Final = f"{STATE_DIR}/jwt_hs256.key"
@@ -76,7 +84,7 @@ def _pid_file(conf: ClusterConf, daemon: str) -> str:
 
 def _slurm(conf: ClusterConf) -> ConfFile:
     lines = (*_nodes(conf), *_partitions(conf))
-    return assembled(
+    file = assembled(
         "slurm.conf",
         conf.version,
         conf.settings,
@@ -84,17 +92,30 @@ def _slurm(conf: ClusterConf) -> ConfFile:
         declared=conf.declared,
         lines=lines,
     )
+    return _with_backup(file, conf) if conf.backup else file
+
+
+def _with_backup(file: ConfFile, conf: ClusterConf) -> ConfFile:
+    """The second SlurmctldHost behind the first: their order is that of the take-over."""
+    (first,) = file.lines_of("SlurmctldHost")
+    at = file.lines.index(first) + 1
+    host = (("SlurmctldHost", f"{conf.backup}({conf.backup_address})"),)
+    lines = (*file.lines[:at], ConfLine(host, first.section), *file.lines[at:])
+    return replace(file, lines=lines)
 
 
 def _defaults(conf: ClusterConf) -> Iterator[Setting]:
-    """What every cluster has, unless a role gives another value."""
+    """What every cluster has, unless a role gives another value; of two values the first counts."""
+    yield from by_size(len(conf.nodes), conf.version)
     yield Setting("ClusterName", conf.name)
     yield Setting("SlurmctldHost", f"{conf.controller}({conf.controller_address})")
     yield Setting("SlurmUser", "slurm")
     yield Setting("SlurmctldParameters", "enable_configless")
     yield from _auth(conf)
     yield Setting("CredType", f"cred/{conf.auth}")
-    yield Setting("StateSaveLocation", STATE_DIR)
+    yield Setting("StateSaveLocation", conf.state)
+    if conf.backup:
+        yield Setting("SlurmctldTimeout", "30")
     yield Setting("SlurmdSpoolDir", SPOOL_DIR)
     yield Setting("SlurmctldLogFile", f"{LOG_DIR}/slurmctld.log")
     yield Setting("SlurmdLogFile", f"{LOG_DIR}/slurmd.log")
@@ -118,12 +139,13 @@ def _scheduled(conf: ClusterConf) -> Iterator[Setting]:
     yield Setting("PrologFlags", "Contain")
     yield Setting("SelectType", "select/cons_tres")
     yield Setting("SelectTypeParameters", "CR_Core_Memory")
-    yield Setting("MpiDefault", "none")
+    yield Setting("MpiDefault", "pmix" if conf.pmix else "none")
     yield Setting("PropagateResourceLimitsExcept", "MEMLOCK")
-    if any(node.gpu_count for node in conf.nodes):
-        yield Setting("GresTypes", "gpu")
+    if resources := _resources(conf):
+        yield Setting("GresTypes", ",".join(resources))
         if conf.accounting_host:
-            yield Setting("AccountingStorageTRES", "gres/gpu")
+            tracked = ",".join(f"gres/{name}" for name in resources)
+            yield Setting("AccountingStorageTRES", tracked)
     if not conf.accounting_host and not has(conf.version, Feature.NO_DATABASE):
         # At its start slurmctld takes whatever errno holds (any file that was missing) for the
         # answer of a database that it does not have. It then has no list of associations, and its
@@ -133,6 +155,12 @@ def _scheduled(conf: ClusterConf) -> Iterator[Setting]:
         # account" and "_refresh_assoc_mgr_qos_list: no new list given back". Jobs that find room at
         # their submission start at once, which hides it. A round costs such small clusters little.
         yield Setting("SchedulerParameters", "bf_interval=5")
+
+
+def _resources(conf: ClusterConf) -> tuple[str, ...]:
+    """GPUs and shards of them, where a node has some."""
+    gpus = ("gpu",) if any(node.gpu_count for node in conf.nodes) else ()
+    return (*gpus, "shard") if any(node.shards for node in conf.nodes) else gpus
 
 
 def _alike(nodes: tuple[NodeConf, ...]) -> list[tuple[NodeConf, list[NodeConf]]]:
@@ -191,22 +219,31 @@ def _background(partition: PartitionConf) -> Pairs:
 
 
 def _gres(conf: ClusterConf) -> ConfFile:
-    seen: dict[tuple[str, str, str], list[str]] = {}
+    seen: dict[Pairs, list[str]] = {}
     for node in conf.nodes:
-        if node.gpu_count:
-            kind = (node.gpu_detect, node.gpu_type, node.gpu_files)
-            seen.setdefault(kind, []).append(node.name)
+        for line in _gpu_lines(node):
+            seen.setdefault(line, []).append(node.name)
     notes = () if seen else ("No node of this cluster has a GPU.",)
-    lines = (_gpus(*kind, fold_in_order(names)) for kind, names in seen.items())
+    lines = ((("NodeName", fold_in_order(names)), *line) for line, names in seen.items())
     return assembled("gres.conf", conf.version, lines=lines, notes=notes)
 
 
-def _gpus(detect: str, gpu_type: str, files: str, nodes: str) -> Pairs:
-    if detect == "nvidia":
+def _gpu_lines(node: NodeConf) -> Iterator[Pairs]:
+    if node.gpu_count and node.gpu_detect == "nvidia":
         # Nothing else with it: a bare Name=gpu makes slurmd drop what it detected (F14).
-        return (("NodeName", nodes), ("AutoDetect", "nvidia"))
-    kind = (("Type", gpu_type),) if gpu_type else ()
-    return (("NodeName", nodes), ("Name", "gpu"), *kind, ("File", files))
+        yield (("AutoDetect", "nvidia"),)
+    elif node.gpu_count:
+        for gpu in node.gpus:
+            kind = (("Type", gpu.type),) if gpu.type else ()
+            yield (("Name", "gpu"), *kind, ("File", gpu.files))
+    for gpu in node.gpus:
+        # One line a GPU: a count without File is divided among all GPUs of the node, also among
+        # those that nobody shares (gres.html, Sharding).
+        if gpu.shards and node.gpu_detect == "nvidia":
+            yield (("Name", "shard"), ("Count", str(gpu.shards * gpu.count)))
+        elif gpu.shards:
+            for file in expand(gpu.files):
+                yield (("Name", "shard"), ("Count", str(gpu.shards)), ("File", file))
 
 
 def _cgroup(conf: ClusterConf) -> ConfFile:

@@ -78,6 +78,12 @@ def _read_switch(text: str) -> bool | None:
     return on or None
 
 
+def _read_enable(text: str) -> bool:
+    if text.lower() != "enable":
+        raise ValueError("more than enable")
+    return True
+
+
 def read_licenses(text: str) -> Mapping[str, int]:
     """Names and numbers of local licences.
 
@@ -102,6 +108,7 @@ _FORMS: Final[Mapping[Form, _Form]] = MappingProxyType(
             lambda text: None if text.lower() == "no" else text.lower(),
         ),
         "switch": _Form(lambda on: on or None, _read_switch),
+        "enable": _Form(lambda on: "enable" if on else None, _read_enable),
         "state": _Form(
             lambda state: None if state == "up" else state.upper(),
             lambda text: None if text.lower() == "up" else text.lower(),

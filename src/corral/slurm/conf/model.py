@@ -9,6 +9,24 @@ from typing import Literal
 from corral.slurm.conf.conf_file import ConfFile, Pairs, Setting, TextFile
 from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
+from corral.spec.nodes import STATE_DIR
+
+
+@dataclass(frozen=True, slots=True)
+class GpuConf:
+    """GPUs of one type on a node.
+
+    Attributes:
+        type: as in Gres=, "" for none; such as rtx5090.
+        count: how many.
+        files: their device files for gres.conf, such as /dev/nvidia[0-1].
+        shards: parts of each that jobs share, 0 for none.
+    """
+
+    type: str
+    count: int
+    files: str = ""
+    shards: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,9 +41,7 @@ class NodeConf:
         cores_per_socket: cores of each socket.
         threads_per_core: hardware threads of each core.
         memory_mib: memory in MiB as reported; RealMemory is written with a margin.
-        gpu_type: type in Gres=, "" for none; lower case, such as rtx5090.
-        gpu_count: GPUs.
-        gpu_files: their device files for gres.conf, such as /dev/nvidia[0-1].
+        gpus: its GPUs, by type.
         features: Slurm features.
         port: slurmd's port.
         gpu_detect: files: gres.conf names the device files; nvidia: slurmd finds them
@@ -41,9 +57,7 @@ class NodeConf:
     cores_per_socket: int
     threads_per_core: int
     memory_mib: int
-    gpu_type: str = ""
-    gpu_count: int = 0
-    gpu_files: str = ""
+    gpus: tuple[GpuConf, ...] = ()
     features: tuple[str, ...] = ()
     port: int = 6818
     gpu_detect: Literal["files", "nvidia"] = "files"
@@ -56,11 +70,21 @@ class NodeConf:
         return real_memory(self.memory_mib)
 
     @property
+    def gpu_count(self) -> int:
+        """GPUs of all types."""
+        return sum(gpu.count for gpu in self.gpus)
+
+    @property
+    def shards(self) -> int:
+        """Parts of GPUs that jobs share, of all types."""
+        return sum(gpu.shards * gpu.count for gpu in self.gpus)
+
+    @property
     def gres(self) -> str:
         """Gres= of the node line, "" without GPUs."""
-        if not self.gpu_count:
-            return ""
-        return ":".join(part for part in ("gpu", self.gpu_type, str(self.gpu_count)) if part)
+        gpus = [("gpu", gpu.type, str(gpu.count)) for gpu in self.gpus if gpu.count]
+        shared = [("shard", str(self.shards))] if self.shards else []
+        return ",".join(":".join(filter(None, parts)) for parts in (*gpus, *shared))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +138,9 @@ class ClusterConf:
         name: ClusterName.
         controller: host name of the machine that runs slurmctld.
         controller_address: its address.
+        backup: host name of the machine that runs the second slurmctld, "" for none.
+        backup_address: its address.
+        state: folder of slurmctld's state.
         version: the Slurm release the files are for (the oldest in the cluster).
         auth: munge, or slurm for auth/slurm (>= 23.11).
         accounting_host: host name of the machine that runs slurmdbd and MariaDB, "" for none.
@@ -125,6 +152,7 @@ class ClusterConf:
         partitions: the partitions.
         swap_limit: the kernels account swap (memory.swap.max on v2, memory.memsw.* on v1).
             slurmd refuses ConstrainSwapSpace where they do not.
+        pmix: the Slurm of every node starts ranks by PMIx; a node without it fails all steps.
         settings: global keys of slurm.conf by the roles and by fields of the cluster file.
         files: more files by the roles, such as topology.conf.
         declared: ``slurm.settings`` of the cluster file.
@@ -142,6 +170,10 @@ class ClusterConf:
     nodes: tuple[NodeConf, ...]
     partitions: tuple[PartitionConf, ...] = ()
     swap_limit: bool = True
+    pmix: bool = False
     settings: tuple[Setting, ...] = ()
     files: tuple[ConfFile | TextFile, ...] = ()
     declared: tuple[Setting, ...] = ()
+    backup: str = ""
+    backup_address: str = ""
+    state: str = STATE_DIR

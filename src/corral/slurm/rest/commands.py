@@ -113,6 +113,9 @@ def sbatch_of(submission: Submission) -> tuple[str, ...]:
         argv.append(f"--partition={submission.partition}")
     if submission.stdout:
         argv.append(f"--output={submission.stdout}")
+    for name in ("account", "qos", "array"):
+        if name in options:
+            argv.append(f"--{name}={options[name]}")
     if "minimum_nodes" in options:
         argv.append(f"--nodes={options['minimum_nodes']}")
     if "tres_per_node" in options:

@@ -90,12 +90,21 @@ def _error(error: Record) -> str:
 def down(body: object) -> tuple[str, ...]:
     """The controllers, where ping reports that none of them answers; else none."""
     pings = records(record(body).get("pings"))
+    if any(map(_responds, pings)):
+        return ()
+    return tuple(text(ping.get("hostname")) or "?" for ping in pings)
+
+
+def controller_of(body: object) -> str:
+    """The host of the first controller in ping that responds; "" where ping names none."""
+    pings = records(record(body).get("pings"))
+    return next((text(ping.get("hostname")) for ping in pings if _responds(ping)), "")
+
+
+def _responds(ping: Record) -> bool:
     # v0.0.38: ping, to v0.0.44: pinged, later responding alone.
-    up = [
-        "UP" in (text(ping.get("pinged")), text(ping.get("ping"))) or ping.get("responding") is True
-        for ping in pings
-    ]
-    return () if any(up) else tuple(text(ping.get("hostname")) or "?" for ping in pings)
+    words = (text(ping.get("pinged")), text(ping.get("ping")))
+    return "UP" in words or ping.get("responding") is True
 
 
 def node(raw: Record, version: int) -> Node:

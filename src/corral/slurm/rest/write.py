@@ -6,6 +6,7 @@ or one of which releases differ, is refused at its line, all at once.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import ceil
@@ -19,6 +20,12 @@ from corral.slurm.tres import asked, memory_option, named
 
 _STRUCTS: Final = 39
 """From v0.0.39 on a number that may be unset is ``{"set", "infinite", "number"}``."""
+_UNIX_TIMES: Final = 39
+"""This version takes a begin as a UNIX timestamp alone, not by the controller's clock."""
+_BEGIN: Final = re.compile(
+    r"[0-9]+[:/-][0-9]|now|today|tomorrow|midnight|noon|elevenses|fika|teatime", re.IGNORECASE
+)
+"""The start of a begin; digits alone, as in 010227, are a UNIX timestamp for v0.0.42 and newer."""
 _BINDS: Final = 40
 """Before Slurm 23.11, whose first version this is, srun binds tasks to GPUs within the job."""
 
@@ -65,6 +72,8 @@ def _read(script: str, version: int) -> tuple[dict[str, Any], list[tuple[int, st
 
     for directive in directives(script):
         try:
+            if directive.name == "begin" and version == _UNIX_TIMES:
+                raise ValueError("not in Slurm 23.02, whose API takes a UNIX timestamp alone")
             fields[directive.name] = _fields(directive, number)
         except ValueError as error:
             name = f"--{directive.name}" if directive.name else ""
@@ -158,6 +167,13 @@ def _time(value: str, number: Number) -> dict[str, Any]:
     return {"time_limit": number(-(-seconds // 60))}
 
 
+def _begin(value: str, _: Number) -> dict[str, Any]:
+    """As text, which slurmrestd reads with sbatch's parse_time and the controller's clock."""
+    if not _BEGIN.match(value):
+        raise ValueError(f"{value[:60]!r}: a time such as 18:00, tomorrow, now+2hours, 2027-01-31")
+    return {"begin_time": value}
+
+
 def _folder(value: str, _: Number) -> dict[str, Any]:
     if not value.startswith("/"):
         raise ValueError("a folder from / on: there is none that it could be relative to")
@@ -176,8 +192,9 @@ def _nice(value: str, _: Number) -> dict[str, Any]:
 
 _FIELDS: Final[Mapping[str, Field]] = MappingProxyType(
     {
-        "account": _text("account"), "array": _text("array"), "comment": _text("comment"),
-        "constraint": _text("constraints"), "dependency": _text("dependency"),
+        "account": _text("account"), "array": _text("array"), "begin": _begin,
+        "comment": _text("comment"), "constraint": _text("constraints"),
+        "dependency": _text("dependency"),
         "job-name": _text("name"), "licenses": _text("licenses"), "partition": _text("partition"),
         "prefer": _text("prefer"), "qos": _text("qos"), "reservation": _text("reservation"),
         "wckey": _text("wckey"), "mail-user": _text("mail_user"),

@@ -120,6 +120,7 @@ class StateRow(Row):
     paused: bool = False
     stopped: bool = False
     about: EndsAbout = ""
+    ends: str = ""
     recorded: bool = True
 
 

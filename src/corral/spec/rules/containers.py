@@ -10,15 +10,18 @@ from corral.spec.view import Problem, Rule, View
 
 
 def source(view: View) -> Iterator[Problem]:
-    """Pyxis without files, or files without Pyxis."""
+    """What has no effect."""
     software = view.spec.software
-    if software.containers == "pyxis" and software.pyxis is None:
-        hint = "add pyxis: with enroot and source, each with file and sha256"
-        message = "no source of Enroot and Pyxis given"
-        yield Problem(("software", "containers"), message, hint)
-    if software.containers == "none" and software.pyxis is not None:
+    pyxis = software.pyxis
+    if pyxis is None:
+        return
+    if software.containers == "none":
         hint = "write containers: pyxis, or leave it out"
         yield Problem(("software", "pyxis"), "it has no effect without containers: pyxis", hint)
+    if pyxis.mirror and pyxis.enroot and pyxis.source:
+        hint = "leave it out, or enroot and source"
+        message = "it has no effect: enroot and source name all files"
+        yield Problem(("software", "pyxis", "mirror"), message, hint)
 
 
 def files(view: View) -> Iterator[Problem]:
@@ -31,7 +34,8 @@ def files(view: View) -> Iterator[Problem]:
             hint = "the release's enroot_VERSION_amd64.deb"
             at = ("software", "pyxis", "enroot", i, "file")
             yield Problem(at, "this is not a .deb package", hint)
-    if not pyxis.source.file.endswith((".tar.gz", ".tgz", ".tar.xz", ".tar")):
+    tar = (".tar.gz", ".tgz", ".tar.xz", ".tar")
+    if pyxis.source and not pyxis.source.file.endswith(tar):
         at = ("software", "pyxis", "source", "file")
         yield Problem(at, "this is not a source archive", "the release's .tar.gz")
 
@@ -43,7 +47,7 @@ def importing(view: View) -> Iterator[Problem]:
     (enroot 4.1.2, "enroot-aufs2ovlfs: failed to set capabilities", seen).
     """
     pyxis = view.spec.software.pyxis
-    if pyxis is None or any("+caps" in artifact.file for artifact in pyxis.enroot):
+    if pyxis is None or not pyxis.enroot or any("+caps" in a.file for a in pyxis.enroot):
         return
     hint = "add the release's enroot+caps_VERSION_amd64.deb; without it image files still run"
     message = (
@@ -54,7 +58,7 @@ def importing(view: View) -> Iterator[Problem]:
 
 
 RULES: Final = (
-    Rule("containers-source", Level.ERROR, "containers: pyxis without pyxis, or the reverse.",
+    Rule("containers-source", Level.ERROR, "pyxis, or its mirror, without effect.",
          ("software.containers", "software.pyxis"), source),
     Rule("containers-files", Level.ERROR, "Files for Enroot and Pyxis that are of another kind.",
          ("software.pyxis",), files),

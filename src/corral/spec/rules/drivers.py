@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 from typing import Annotated, Final
 
@@ -31,6 +31,15 @@ class Names(Row):
     turing: re.Pattern[str]
 
 
+class Newer(Row):
+    """GPUs of a generation that need more than its first ones, as ``drivers.yaml`` explains."""
+
+    names: re.Pattern[str]
+    devices: frozenset[str]
+    branch: int
+    cuda: str
+
+
 def _hexadecimal(value: object) -> object:
     return int(value, 16) if isinstance(value, str) else value
 
@@ -46,6 +55,9 @@ class Drivers(Row):
     names: Names
     switches: frozenset[str]
     subnet_manager: frozenset[str]
+    subnet_manager_packages: tuple[str, ...]
+    imex: re.Pattern[str]
+    newer: tuple[Newer, ...]
     auto: str
     debian: Mapping[str, int]
     blackwell_branch: int
@@ -68,11 +80,11 @@ VENDOR: Final = "source: vendor"
 
 
 def _real(view: View) -> list[GroupView]:
-    return [g for g in view.groups if g.group.gpu and not g.group.capabilities.containers]
+    return [g for g in view.groups if g.group.gpu_kinds and not g.group.capabilities.containers]
 
 
 def _types(view: View) -> list[str]:
-    return [g.group.gpu.type for g in _real(view) if g.group.gpu]
+    return [gpu.type for g in _real(view) for gpu in g.group.gpu_kinds]
 
 
 def _branch(driver: str) -> int:
@@ -92,8 +104,8 @@ def fitting(view: View) -> str:
     if new and old:
         return ""
     branch = max(_branch(nvidia.driver), _needed(nvidia.cuda))
-    table = driver_table()
-    branch = table.fitting_branch if new and branch < table.blackwell_branch else branch
+    least = max(map(least_branch, types), default=0)
+    branch = driver_table().fitting_branch if branch < least else branch
     server = "-server" if "-server" in nvidia.driver else ""
     opened = new or (nvidia.driver.endswith("-open") and not old)
     return f"{branch}{server}{'-open' if opened else ''}"
@@ -118,11 +130,37 @@ def is_before_turing(name: str) -> bool:
     return bool(names.before_turing.fullmatch(plain)) and not names.turing.fullmatch(plain)
 
 
+def _newer(name: str) -> Newer | None:
+    rows = (row for row in driver_table().newer if row.names.fullmatch(_plain(name)))
+    return next(rows, None)
+
+
+def least_branch(name: str) -> int:
+    """The oldest driver branch that knows a GPU; 0 where none is known to be too old."""
+    if not is_blackwell(name):
+        return 0
+    row = _newer(name)
+    return row.branch if row else driver_table().blackwell_branch
+
+
+def least_cuda(name: str) -> str:
+    """The oldest toolkit that compiles for a Blackwell GPU."""
+    row = _newer(name)
+    return row.cuda if row else driver_table().blackwell_cuda
+
+
+def least_branch_of(devices: Collection[str]) -> int:
+    """The oldest driver branch that knows GPUs, by their PCI device ids."""
+    table = driver_table()
+    rows = [row.branch for row in table.newer if row.devices.intersection(devices)]
+    return max((*rows, table.blackwell_branch))
+
+
 def driver_fault(name: str, branch: int, *, opened: bool) -> str:
     """Why a GPU does not run with a driver; "" where nothing is known against it."""
     if is_blackwell(name) and not opened:
         return f"{name} (Blackwell) runs with the open kernel module only"
-    if is_blackwell(name) and branch < driver_table().blackwell_branch:
+    if branch < least_branch(name):
         return f"branch {branch} does not know {name} (Blackwell)"
     if opened and is_before_turing(name):
         return f"{name} is older than Turing: the open kernel module does not know it"
@@ -136,7 +174,7 @@ def toolkit_fault(name: str, cuda: str) -> str:
         name: the GPU's.
         cuda: a release, ``12.4``.
     """
-    if is_blackwell(name) and _release_key(cuda) < _release_key(driver_table().blackwell_cuda):
+    if is_blackwell(name) and _release_key(cuda) < _release_key(least_cuda(name)):
         return f"CUDA {cuda} cannot compile for {name} (Blackwell)"
     return ""
 
@@ -164,7 +202,8 @@ def _toolkit(view: View) -> str:
     Where none fits them all: the oldest toolkit that compiles for the newest.
     """
     fit = fitting(view)
-    return _release(_branch(fit)) if fit else driver_table().blackwell_cuda
+    needed = (least_cuda(name) for name in _types(view) if is_blackwell(name))
+    return _release(_branch(fit)) if fit else max(needed, key=_release_key)
 
 
 def driver_flavour(view: View) -> Iterator[Problem]:
@@ -245,6 +284,22 @@ def vendor_repo(view: View) -> Iterator[Problem]:
         yield Problem(("software", "nvidia", "vendor_repo"), message, hint)
 
 
+def nvlink_rack(view: View) -> Iterator[Problem]:
+    """GPUs whose NVLink joins machines, which it does with IMEX only."""
+    for group in _real(view):
+        names = [gpu.type for gpu in group.group.gpu_kinds]
+        name = next((n for n in names if driver_table().imex.fullmatch(_plain(n))), "")
+        if name and len(group.names) > 1 and not group.group.capabilities.configures:
+            yield Problem(
+                group.at(*group.gpu_paths[names.index(name)], "type"),
+                f"NVLink joins the {name} of several machines by NVIDIA's IMEX, which Corral does "
+                "not set up here: NCCL takes the network between machines",
+                "nvidia-imex of the driver's release on each node with the same "
+                "/etc/nvidia-imex/nodes_config.cfg, and slurm.settings: "
+                "{SwitchType: switch/nvidia_imex}",
+            )
+
+
 def nvidia_unused(view: View) -> Iterator[Problem]:
     """A driver for machines that get none."""
     if view.spec.software.nvidia is not None and not _real(view):
@@ -258,30 +313,34 @@ def desktop_gpu(view: View) -> Iterator[Problem]:
         return
     group = view.names.get(view.controller)
     used = {name for p in partitions_of(view.spec) for name in p.groups}
-    if group is not None and group.group.gpu and group.group.name in used:
+    if group is not None and group.group.gpu_kinds and group.group.name in used:
         message = f"the desktop takes memory of {view.controller}'s GPU from jobs there"
         hint = "count on some hundred MiB less there, or make another machine the controller"
         yield Problem(("software", "desktop"), message, hint)
 
 
 _NVIDIA: Final = ("software.nvidia",)
+_GPU_TYPES: Final = ("groups.gpu.type", "groups.gpus.type")
 _E, _W, _I = Level.ERROR, Level.WARNING, Level.INFO
 _TABLE: Final = driver_table()
 RULES: Final = (
     Rule("driver-flavour", _E, "A driver that the declared GPUs do not run with: Blackwell needs "
          f"the open kernel module of branch {_TABLE.blackwell_branch} or newer, GPUs before Turing "
-         "the other one.", _NVIDIA, driver_flavour, ("groups.gpu.type",)),
+         "the other one.", _NVIDIA, driver_flavour, _GPU_TYPES),
     Rule("cuda-source", _E, "A CUDA toolkit that the chosen source does not have; driver and "
          "toolkit of two sources break each other at the next upgrade.", _NVIDIA, cuda_source),
     Rule("cuda-driver", _E, "A driver branch that is older than the CUDA release needs.",
          _NVIDIA, cuda_driver),
     Rule("cuda-gpu", _E, "A CUDA toolkit that cannot compile for the declared GPUs: Blackwell "
          f"needs {_TABLE.blackwell_cuda} or newer.", _NVIDIA, cuda_gpu,
-         ("groups.gpu.type",)),
+         _GPU_TYPES),
     Rule("vendor-repo", _E, "The vendor's repository has no digest or is not used.",
          _NVIDIA, vendor_repo),
     Rule("nvidia-unused", _W, "A driver is declared and no real machine has a GPU.",
-         _NVIDIA, nvidia_unused, ("groups.gpu", "groups.provider")),
+         _NVIDIA, nvidia_unused, ("groups.gpu", "groups.gpus", "groups.provider")),
+    Rule("nvlink-rack", _I, "GPUs whose NVLink joins the machines of a rack (GB200, GB300): that "
+         "needs NVIDIA's IMEX, which is left to you.",
+         _GPU_TYPES, nvlink_rack, ("groups.provider", "groups.nodes")),
     Rule("desktop-gpu", _I, "A desktop on a machine whose GPU runs jobs: both share its memory.",
          ("software.desktop",), desktop_gpu, ("groups", "partitions", "controller")),
 )  # fmt: skip

@@ -10,10 +10,11 @@ from typing import Any, Final
 from corral.spec import values
 from corral.spec.explain import near
 from corral.spec.findings import Level
-from corral.spec.models import NodeGroup
+from corral.spec.models import Gpu, NodeGroup
 from corral.spec.providers import CONTAINERS
 from corral.spec.slurm.hostlist import NODES_AT_MOST
 from corral.spec.slurm.written_keys import all_keys
+from corral.spec.tree import Path
 from corral.spec.view import GroupView, Problem, Rule, View, repeated, some
 
 # "default" is a keyword of slurm.conf (NodeName=DEFAULT), "all" of scontrol (NodeName=ALL).
@@ -225,20 +226,59 @@ def slurm_field_unused(view: View) -> Iterator[Problem]:
 def gpu_source(view: View) -> Iterator[Problem]:
     """``source: host`` of machines that are not this one."""
     for group in view.groups:
-        gpu = group.group.gpu
-        if gpu is not None and gpu.source == "host" and not group.group.capabilities.containers:
-            message = f"source: host is for nodes in containers on this machine ({CONTAINERS})"
-            hint = f"leave source out: nodes of provider {group.group.provider} use their own GPUs"
-            yield Problem(group.at("gpu", "source"), message, hint)
+        if group.group.capabilities.containers:
+            continue
+        for at, gpu in _gpus(group):
+            if gpu.source == "host":
+                message = f"source: host is for nodes in containers on this machine ({CONTAINERS})"
+                provider = group.group.provider
+                hint = f"leave source out: nodes of provider {provider} use their own GPUs"
+                yield Problem((*at, "source"), message, hint)
 
 
 def gpu_type_number(view: View) -> Iterator[Problem]:
     """``--gres=gpu:5090`` asks Slurm for 5090 GPUs."""
     for group in view.groups:
-        gpu = group.group.gpu
-        if gpu is not None and _NUMBER.fullmatch(gpu.type):
-            message = f"Slurm reads gpu:{gpu.type} as a count"
-            yield Problem(group.at("gpu", "type"), message, f"write rtx{gpu.type}, for instance")
+        for at, gpu in _gpus(group):
+            if _NUMBER.fullmatch(gpu.type):
+                message = f"Slurm reads gpu:{gpu.type} as a count"
+                yield Problem((*at, "type"), message, f"write rtx{gpu.type}, for instance")
+
+
+def _gpus(group: GroupView) -> Iterator[tuple[Path, Gpu]]:
+    """A group's GPU types, each with its place."""
+    for path, gpu in zip(group.gpu_paths, group.group.gpu_kinds, strict=True):
+        yield group.at(*path), gpu
+
+
+def gpu_types(view: View) -> Iterator[Problem]:
+    """GPUs of several types that contradict each other."""
+    for group in view.groups:
+        kinds = group.group.gpus
+        if group.group.gpu is not None and kinds:
+            gpu = group.group.gpu
+            message = "gpu and gpus are both given"
+            hint = f"write gpu's as an entry of gpus: {{type: {gpu.type}, count: {gpu.count}}}"
+            yield Problem(group.at("gpus"), message, hint)
+        first: dict[str, Gpu] = {}
+        for i, gpu in enumerate(kinds):
+            known = first.setdefault(gpu.type.lower(), gpu)
+            if known is not gpu:
+                hint = f"one entry of count {known.count + gpu.count}, or another type"
+                yield Problem(group.at("gpus", i, "type"), f"{gpu.type} is there twice", hint)
+            if gpu.source != kinds[0].source:
+                message = "a node has GPUs of this machine or stand-ins, not both"
+                hint = f"write source: {kinds[0].source}, or a separate group"
+                yield Problem(group.at("gpus", i, "source"), message, hint)
+
+
+def gpu_sharing(view: View) -> Iterator[Problem]:
+    """Shards that nobody sets up."""
+    for group in view.groups:
+        shards = [at for at, gpu in _gpus(group) if gpu.shards]
+        if shards and group.group.capabilities.configures:
+            message = f"provider {group.group.provider} sets up Slurm, and has no shared GPUs"
+            yield Problem((*shards[0], "shards"), message, "leave shards out")
 
 
 def controller_unknown(view: View) -> Iterator[Problem]:
@@ -248,6 +288,45 @@ def controller_unknown(view: View) -> Iterator[Problem]:
         meant = near(controller, list(names)[:1000])
         hint = f"did you mean {meant}?" if meant else f"nodes: {some(list(names))}"
         yield Problem(("controller",), f"no node is called {controller}", hint)
+
+
+def backup_controller(view: View) -> Iterator[Problem]:
+    """A backup controller that is unknown, the controller itself, or comes and goes."""
+    backup = view.spec.slurm.backup_controller
+    if backup is None or not view.complete:
+        return
+    at = ("slurm", "backup_controller", "node")
+    group = view.names.get(backup.node)
+    if group is None:
+        meant = near(backup.node, list(view.names)[:1000])
+        hint = f"did you mean {meant}?" if meant else f"nodes: {some(list(view.names))}"
+        yield Problem(at, f"no node is called {backup.node}", hint)
+    elif backup.node == view.controller:
+        yield Problem(at, f"{backup.node} is the controller itself", "name another node")
+    elif group.group.elastic or any(g.group.elastic for g in view.groups):
+        message = "nodes that come and go are started by the controller alone"
+        yield Problem(at, message, "leave backup_controller out, or the groups' elastic")
+
+
+def backup_state(view: View) -> Iterator[Problem]:
+    """Slurm's state where the backup controller could not read it once the first one is lost."""
+    backup = view.spec.slurm.backup_controller
+    if backup is None:
+        return
+    at = ("slurm", "backup_controller", "state")
+    above = [s for s in view.spec.storage if f"{backup.state}/".startswith(f"{s.mount}/")]
+    where = max(above, key=lambda storage: len(storage.mount), default=None)
+    other = "name a folder below a mount of `storage` that a third machine serves"
+    if where is None:
+        yield Problem(at, f"{backup.state} is on no shared storage", other)
+    elif where.mount == backup.state:
+        hint = f"name a folder below it, such as {where.mount}/slurmctld"
+        yield Problem(at, "the folder of Slurm's state is slurmctld's alone", hint)
+    elif where.kind == "nfs" and where.server in (view.controller, backup.node):
+        yield Problem(at, f"{where.server} serves {where.mount}: both stop when it is lost", other)
+    elif where.kind == "nfs" and where.root_squash:
+        message = f"root cannot make {backup.state}: {where.mount} has root_squash"
+        yield Problem(at, message, "root_squash: false, for a mount of root's own")
 
 
 _NODES: Final = ("groups.nodes",)
@@ -283,9 +362,20 @@ RULES: Final = (
          "that sets up Slurm itself and takes no such key.",
          ("groups.provider",), slurm_field_unused),
     Rule("gpu-source", _E, "The source of GPUs is declared for machines that have their own.",
-         ("groups.gpu.source",), gpu_source, ("groups.provider",)),
+         ("groups.gpu.source", "groups.gpus.source"), gpu_source, ("groups.provider",)),
     Rule("gpu-type-number", _E, "A GPU type that is a number: --gres=gpu:5090 asks for 5090 GPUs.",
-         ("groups.gpu.type",), gpu_type_number),
+         ("groups.gpu.type", "groups.gpus.type"), gpu_type_number),
+    Rule("gpu-types", _E, "GPUs by gpu and by gpus, a type twice, or of two sources.",
+         ("groups.gpus",), gpu_types, ("groups.gpu",)),
+    Rule("gpu-sharing", _E, "Shards of GPUs with a provider that sets up Slurm itself.",
+         ("groups.gpu.shards", "groups.gpus.shards"), gpu_sharing, ("groups.provider",)),
     Rule("controller-unknown", _E, "The controller is not one of the nodes.",
          ("controller",), controller_unknown, _ADDRESSES),
+    Rule("backup-controller", _E, "The backup controller is not another node that stays.",
+         ("slurm.backup_controller.node",), backup_controller,
+         ("controller", "groups.nodes", "groups.elastic")),
+    Rule("backup-controller-state", _E, "Slurm's state is not where both controllers have it "
+         "without each other.", ("slurm.backup_controller.state",), backup_state,
+         ("controller", "storage.mount", "storage.kind", "storage.server", "storage.root_squash",
+          "slurm.backup_controller.node")),
 )  # fmt: skip

@@ -105,7 +105,7 @@ def without_accounting(view: View) -> Iterator[Problem]:
 
 def gpu_limit(view: View) -> Iterator[Problem]:
     """Slurm knows gres/gpu only where a node has one."""
-    if any(group.group.gpu for group in view.groups):
+    if any(group.group.gpu_kinds for group in view.groups):
         return
     for path, limits in _limits(view):
         if limits.gpus is not None:
@@ -373,7 +373,7 @@ RULES: Final = (
     Rule("limit-without-gpu", _E, "A limit on GPUs in a cluster without any: Slurm would not know "
          "the word.",
          ("accounts.limits", "users.limits", "qos.limits", "qos.per_user"), gpu_limit,
-         ("groups.gpu",)),
+         ("groups.gpu", "groups.gpus")),
     Rule("home-system-folder", _E, "A home in a folder of the system such as /etc or /root.",
          ("users.home",), home_folder),
     Rule("home-duplicate", _E, "Two users in one home.",

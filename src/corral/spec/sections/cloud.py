@@ -105,6 +105,12 @@ class Elastic(Model):
     )
 
 
+ELASTIC_RETRY_S: Final = 30
+"""Seconds from a poll of ``corral elastic`` that failed to the next; the others are shorter."""
+TERMINATION_S: Final = 60
+"""Seconds that ending machines may take where no guard, with its longer interval, ends them."""
+
+
 class Budget(Model):
     """What the cluster may cost, in dollars; nothing is launched past it."""
 
@@ -112,7 +118,11 @@ class Budget(Model):
         "none", "All rented machines together, in dollars an hour.", default=None, gt=0
     )
     total: float | None = about(
-        "none", "All that was rented since the first launch, in dollars.", default=None, gt=0
+        "none",
+        "All that was rented since the first launch, in dollars; the end of what runs begins so "
+        "early that it is within it.",
+        default=None,
+        gt=0,
     )
     dead_man: Duration = about(
         "recreate",
@@ -123,12 +133,12 @@ class Budget(Model):
     guard: Interval = about(
         "none",
         "How often a timer on the controller reads what is rented, ends what nobody needs, and "
-        "all of it once total is spent; it needs the API keys there (mode 600).",
+        "all of it before total is spent; it needs the API keys there (mode 600).",
         default="off",
     )
     grace: Duration = about(
         "none",
-        "Once total is spent: how long jobs have to save what they have before their nodes end.",
+        "Before total is spent: how long jobs have to save what they have until their nodes end.",
         default="10m",
     )
     unguarded: tuple[CloudName, ...] = about(
@@ -137,6 +147,12 @@ class Budget(Model):
         "they are known to cost money until somebody ends them.",
         default=(),
     )
+
+    @property
+    def ending_s(self) -> int:
+        """Seconds that the end of what runs may take: jobs save, who ends it polls twice."""
+        rounds = 2 * interval_seconds(self.guard)
+        return interval_seconds(self.grace) + (rounds or 2 * ELASTIC_RETRY_S + TERMINATION_S)
 
 
 def hours(text: str) -> int:

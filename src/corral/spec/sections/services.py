@@ -5,14 +5,27 @@ from __future__ import annotations
 from typing import Literal
 
 from corral.spec.providers import CONTAINERS
+from corral.spec.sections.page_login import PageLogin
 from corral.spec.values import (
     AbsolutePath,
     Address,
     Interval,
+    KeyPath,
+    MailAddress,
+    MailLogin,
     Model,
+    Name,
+    PageOrigin,
     TrackingUri,
     about,
 )
+
+
+class OtherPage(Model):
+    """The page of another cluster."""
+
+    name: Name = about("restart", "What this page calls that cluster.")
+    url: PageOrigin = about("restart", "Address of its page, as browsers reach it.")
 
 
 class Page(Model):
@@ -48,6 +61,59 @@ class Page(Model):
         "(HSTS); false where another service of the same name has no TLS.",
         default=True,
     )
+    clusters: tuple[OtherPage, ...] = about(
+        "restart",
+        "Pages of other clusters that this one shows, and that may show this one: with a switcher, "
+        "an overview and one search. Each of them names this one too.",
+        default=(),
+    )
+    login: PageLogin = about(
+        "restart", "How people log in, next to Slurm's tokens.", default=PageLogin()
+    )
+
+
+class Webhook(Model):
+    """An address that gets messages about jobs as JSON. Users choose it by name."""
+
+    name: Name = about("none", "Name by which users choose it: sbatch --mail-user=NAME.")
+    url: TrackingUri | None = about("none", "Its address.", default=None)
+    url_file: KeyPath | None = about(
+        "none",
+        "File on this machine whose first line is the address, in place of url, where the address "
+        "is a secret, as those of chats are.",
+        default=None,
+    )
+
+
+class Notify(Model):
+    """Mail and webhooks about jobs, for who asks for them by sbatch --mail-type."""
+
+    relay: Address | None = about(
+        "none", "Mail server that takes the cluster's mail; left out: no mail.", default=None
+    )
+    port: int = about("none", "Its port.", default=25, ge=1, le=65535)
+    tls: Literal["starttls", "on", "off"] = about(
+        "none",
+        "starttls: the connection is encrypted before anything is sent, else nothing is; on: from "
+        "its beginning (port 465); off: never.",
+        default="starttls",
+    )
+    user: MailLogin | None = about("none", "Login there; left out: none is needed.", default=None)
+    password_file: KeyPath | None = about(
+        "none", "File on this machine whose first line is that login's password.", default=None
+    )
+    sender: MailAddress | None = about("none", "From whom the mail is (with relay).", default=None)
+    domain: Address | None = about(
+        "none",
+        "Domain of users' mail: alice stands for alice@DOMAIN, also where a job names nobody.",
+        default=None,
+    )
+    domains: tuple[Address, ...] = about(
+        "none", "Mail goes to addresses in these domains alone; left out: to any.", default=()
+    )
+    webhooks: tuple[Webhook, ...] = about(
+        "none", "Addresses that get JSON in place of mail.", default=()
+    )
 
 
 class Services(Model):
@@ -81,6 +147,11 @@ class Services(Model):
         "Prometheus on the controller with figures of nodes, GPUs, jobs and Corral, alert rules, "
         "and a dashboard for Grafana.",
         default=False,
+    )
+    notify: Notify | None = about(
+        "reload",
+        "Mail and webhooks about jobs, with what an ended job used; left out: Slurm's MailProg.",
+        default=None,
     )
     prometheus: TrackingUri | None = about(
         "restart",

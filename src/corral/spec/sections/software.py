@@ -39,13 +39,22 @@ class Pyxis(Model):
 
     enroot: tuple[EnrootPackage, ...] = about(
         "none",
-        "Enroot's .deb files of one release for this system: enroot, and enroot+caps where wanted.",
-        min_length=1,
+        "Enroot's .deb files of one release for this system: enroot, and enroot+caps where wanted. "
+        "Left out: those that Corral knows, 4.2.1 for x86_64 of Debian 12 and 13, Ubuntu 22.04 and "
+        "24.04.",
+        default=(),
     )
-    source: PyxisSource = about(
+    source: PyxisSource | None = about(
         "restart",
         "Pyxis' source as a tar file: it is compiled on each machine against the Slurm there, and "
-        "again when that changes.",
+        "again when that changes. Left out: the one that Corral knows, 0.24.0.",
+        default=None,
+    )
+    mirror: PackagePlace | None = about(
+        "none",
+        "Where the files that Corral knows are, in place of the vendor: a folder of this machine, "
+        "or its https address. They must have the digests that Corral knows.",
+        default=None,
     )
     local: AbsolutePath = about(
         "none",
@@ -107,7 +116,10 @@ class Software(Model):
         default="none",
     )
     pyxis: Pyxis | None = about(
-        "restart", "Where Enroot and Pyxis come from (containers: pyxis).", default=None
+        "restart",
+        "Where Enroot and Pyxis come from (containers: pyxis); left out: releases that "
+        "Corral knows.",
+        default=None,
     )
     desktop: Literal["none", "gnome", "cinnamon"] = about(
         "none",

@@ -89,6 +89,7 @@ class Feature(StrEnum):
     OPENAPI_WITHOUT_VERSION = "openapi_without_version"
     NO_TOPOLOGY_WITH_LINEAR = "no_topology_with_linear"
     AUTODETECT_NVIDIA = "autodetect_nvidia"
+    CONMGR = "conmgr"
     NO_DATABASE = "no_database"
     STORAGE_PASSWORD_SCRIPT = "storage_password_script"  # noqa: S105 - a feature's name
     METRICS = "metrics"

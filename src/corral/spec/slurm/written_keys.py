@@ -13,7 +13,9 @@ from corral.spec.impacts import ImpactWord
 from corral.spec.slurm.releases import QuotedRelease, Release, between
 from corral.tables import Row, read_table
 
-Form = Literal["value", "interval", "time limit", "MiB", "sharing", "switch", "state", "licenses"]
+Form = Literal[
+    "value", "interval", "time limit", "MiB", "sharing", "switch", "enable", "state", "licenses"
+]
 
 Section = Literal[
     "",
@@ -65,7 +67,7 @@ class Key(Row):
             role gives the value. Not written where the field is null or off.
         form: how the field's value is written: an interval in seconds, a time limit in Slurm's
             grammar, a number of GiB in MiB, how a partition is shared (unless it is no), a switch
-            (YES or nothing), a partition's state (unless it is up), licences.
+            (YES or nothing), enable or nothing, a partition's state (unless it is up), licences.
         since: first release that knows it; None: all of them.
         until: first release that does not know it any more; None: still known.
     """

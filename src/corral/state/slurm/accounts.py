@@ -56,7 +56,10 @@ class Limit:
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account with its share, its limits and the QOS its users may ask for."""
+    """An account with its share, its limits and the QOS its users may ask for.
+
+    ``own``: it is Corral's, and held to this also where the file declares no limits.
+    """
 
     name: str
     parent: str = TOP
@@ -64,11 +67,12 @@ class Account:
     limit: Limit = Limit()
     qos: tuple[str, ...] = ("normal",)
     default_qos: str = ""
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A user in one account."""
+    """A user in one account; ``own`` as of the account."""
 
     name: str
     account: str
@@ -76,6 +80,7 @@ class Member:
     limit: Limit = Limit()
     qos: tuple[str, ...] = ("normal",)
     default_qos: str = ""
+    own: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,9 +293,9 @@ class SlurmAccounts(Standalone):
                 yield _add(
                     "account", account.name, "account", more, [f"account={account.name}", there]
                 )
-        if not self.limits:
-            return
         for account in self.accounts:
+            if not (self.limits or account.own):
+                continue
             where = ["account", "where", f"name={account.name}", there]
             desired = fields_of(account) | {"parent": account.parent}
             before = existing.accounts.get(account.name, {**EMPTY, "parent": account.parent})
@@ -310,7 +315,7 @@ class SlurmAccounts(Standalone):
             where = ["user", "where", f"name={member.name}", there]
             default = {"DefaultAccount": existing.defaults.get(member.name, member.account)}
             yield from _set(member.name, where, default, {"DefaultAccount": member.account})
-            if self.limits:
+            if self.limits or member.own:
                 where.insert(3, f"account={member.account}")
                 name = f"{member.name} in {member.account}"
                 yield from _set(
@@ -353,8 +358,8 @@ class SlurmAccounts(Standalone):
         Who the file names no longer stays a member of the account; who it names has been set.
         """
         there = f"cluster={self.cluster}"
-        held = {(member.account, member.name) for member in self.users if self.limits}
-        held |= {(declared_account.name, "") for declared_account in self.accounts if self.limits}
+        held = {(member.account, member.name) for member in self.users if self.limits or member.own}
+        held |= {(a.name, "") for a in self.accounts if self.limits or a.own}
         every = {
             **existing.members,
             **{(name, ""): seen for name, seen in existing.accounts.items()},

@@ -12,17 +12,19 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script, call, join, sh
-from corral.slurm.records import Node
 from corral.slurm.states.jobs import holding_states
 from corral.spec.impacts import Impact
 from corral.spec.slurm.hostlist import fold
 from corral.state.base import ROLL_TAG, Change, Context, Seen, Standalone
 from corral.state.service import STAMPS
+from corral.state.slurm.state_folder import MARK
 
 ROSTER: Final = "/var/lib/corral/members"
 _PROGRAM: Final = "state/members.sh"
 REASON: Final = "leaves the cluster"
 """Reason of the drain; not Corral's usual tag, because such a node is not resumed automatically."""
+REPLACED: Final = "replaced by another machine"
+"""Reason of a node whose machine is another one; what was wrong with it before is over."""
 CLOSED: Final = "/var/lib/corral/closed"
 """On the controller: an empty file for each partition that was closed because it leaves."""
 READ_ROSTER: Final = sh("cat {path} 2>/dev/null || :", path=ROSTER)
@@ -180,7 +182,11 @@ class NoController(Standalone):
 
     def probe(self) -> Script:
         """``here`` where Corral has started a slurmctld; no process is started to ask."""
-        return sh("[ ! -e {stamp} ] || echo here", stamp=f"{STAMPS}/slurmctld")
+        return sh(
+            "[ ! -e {stamp} ] || [ -e {backup} ] || echo here",
+            stamp=f"{STAMPS}/slurmctld",
+            backup=MARK,
+        )
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Never a change.
@@ -260,8 +266,3 @@ class Resumed(Standalone):
             call(_PROGRAM, "nodes_resume", ROLL_TAG, *nodes),
             Impact.NONE,
         )
-
-
-def drained_by_roll(node: Node) -> bool:
-    """Whether a rolling stage drained it."""
-    return node.state.drained and node.reason.startswith(ROLL_TAG)

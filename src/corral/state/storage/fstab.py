@@ -11,7 +11,7 @@ import binascii
 from dataclasses import dataclass
 from typing import Final, LiteralString
 
-from corral.hosts.quote import Script, call, sh
+from corral.hosts.quote import Script, call
 from corral.spec.impacts import Impact
 from corral.state.base import Change, Context, Seen, Standalone
 
@@ -172,8 +172,8 @@ class FormerMounts(Standalone):
         return "former-mounts"
 
     def probe(self) -> Script:
-        """The lines of fstab that are Corral's, in base64."""
-        return sh("awk '$1 !~ /^#/ && $4 ~ /(^|,)x-corral(,|$)/' {fstab} | base64 -w0", fstab=FSTAB)
+        """The lines of fstab that are Corral's, in base64; none that has Slurm's state in use."""
+        return call(_PROGRAM, "former_probe", FSTAB)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Unmount each one; fails with who uses it, and then keeps its line."""

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from corral.hosts.quote import Script, call, sh
 from corral.spec.impacts import Impact
 from corral.state.base import Change, Context, Seen, Standalone
+
+# Two seconds later and by systemd, so that this script ends and reports first.
+REBOOT: Final = sh(
+    "systemd-run --quiet --on-active=2s --timer-property=AccuracySec=100ms systemctl reboot"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,11 +100,7 @@ class Reboot:
             f"reboot ({', '.join(why)})",
             seen.text,
             "",
-            # Two seconds later and by systemd, so that this script ends and reports first.
-            sh(
-                "systemd-run --quiet --on-active=2s --timer-property=AccuracySec=100ms "
-                "systemctl reboot"
-            ),
+            REBOOT,
             Impact.REBOOT,
         )
 

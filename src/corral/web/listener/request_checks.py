@@ -9,26 +9,25 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from corral.web.clusters.others import READER, OtherClusters
 from corral.web.slurm.slurmrest import dumps
 
 MAX_BODY: Final = 2 << 20
 _LOOPBACK: Final = re.compile(r"(127\.0\.0\.1|localhost|\[::1\])(:\d{1,5})?", re.I)
 _PORT: Final = re.compile(r":\d{1,5}$")
 _UNSAFE: Final = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-HEADERS: Final = (
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
-        b"connect-src 'self'; frame-src 'self'; "
-        b"base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-    ),
+_POLICY: Final = b"content-security-policy"
+_UNFRAMED: Final = (b"x-frame-options", b"DENY")
+_COMMON: Final = (
     (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
     (b"cross-origin-opener-policy", b"same-origin"),
     (b"cross-origin-resource-policy", b"same-origin"),
     (b"permissions-policy", b"camera=(), microphone=(), geolocation=(), payment=()"),
+    # Servers on other ports are one site: without this their frames may share a process with ours.
+    (b"origin-agent-cluster", b"?1"),
 )
+HEADERS: Final = ((_POLICY, OtherClusters({}).page_policy()), _UNFRAMED, *_COMMON)
 
 
 # Two years without the page end it. Not for subdomains: they are somebody else's.
@@ -46,9 +45,21 @@ class RequestChecks:
         app: what it protects.
         names: declared names, without ports: a reverse proxy may listen on any.
         hsts: a browser that came by TLS must come to this name by TLS alone (RFC 6797).
+        clusters: the other clusters whose pages this one frames, and that may frame its reader.
     """
 
-    def __init__(self, app: ASGIApp, names: tuple[str, ...] = (), *, hsts: bool = True) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        names: tuple[str, ...] = (),
+        *,
+        hsts: bool = True,
+        clusters: OtherClusters | None = None,
+    ) -> None:
+        others = clusters or OtherClusters({})
+        self._headers = ((_POLICY, others.page_policy()), _UNFRAMED, *_COMMON)
+        # No X-Frame-Options: it has no list of origins, and frame-ancestors has.
+        self._of_reader = ((_POLICY, others.reader_policy()), *_COMMON) if others else self._headers
         self._app = app
         self._names = frozenset(name.lower() for name in names)
         self._hsts = hsts
@@ -65,7 +76,8 @@ class RequestChecks:
             await reply(send, *refused, (b"connection", b"close"))
             return
         strict = self._hsts and scope.get("scheme") == "https"
-        headers = (*HEADERS, _STRICT) if strict else HEADERS
+        usual = self._of_reader if scope["path"] == READER else self._headers
+        headers = (*usual, _STRICT) if strict else usual
         await self._app(scope, _Limited(receive), _with_headers(send, scope["path"], headers))
 
     def _refusal(

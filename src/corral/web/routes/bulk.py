@@ -16,6 +16,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.read import ADMINISTRATOR
+from corral.web import schemas
 from corral.web.routes.nodes import NAME
 from corral.web.slurm.search import SHOWN, parse
 from corral.web.slurm.targets import PENDING, TARGET, choose, matching
@@ -65,7 +66,7 @@ class NodesAction(BaseModel):
     )
 
 
-@router.post("/jobs")
+@router.post("/jobs", response_model=schemas.ChosenJobs)
 async def chosen_jobs(
     request: Request, asked: Chosen, session: Viewer, state: Here
 ) -> dict[str, Any]:
@@ -90,7 +91,7 @@ async def chosen_jobs(
     return await asyncio.to_thread(body)  # of 50,000 jobs
 
 
-@router.post("/jobs/cancel")
+@router.post("/jobs/cancel", response_model=schemas.BulkResult)
 async def cancel(request: Request, asked: Cancel, session: Changer, state: Here) -> Any:
     """Cancel jobs; each that Slurm refuses is reported, and the others are cancelled."""
     poller = poller_of(request, session)
@@ -115,7 +116,7 @@ async def cancel(request: Request, asked: Cancel, session: Changer, state: Here)
     return answer
 
 
-@router.post("/nodes")
+@router.post("/nodes", response_model=schemas.BulkResult)
 async def act_on_nodes(request: Request, asked: NodesAction, session: Changer, state: Here) -> Any:
     """Drain or resume nodes, for administrators; each failure is reported for its node."""
     if session.role != ADMINISTRATOR:

@@ -32,9 +32,11 @@ router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 OF_THIS_MACHINE: Final = frozenset({"folder", "in_place", "environment"})
 """JobSpec's fields that name files of the machine that submits (decision 0057)."""
 FIELDS: Final = api.JobSpec.model_fields
+KEEP_S: Final = 60.0
+"""Images and environments of a user are kept so long."""
 
 
-@router.get("/form")
+@router.get("/form", response_model=schemas.JobForm)
 async def form(session: Viewer, state: Here) -> Any:
     """The form of a job: JobSpec's JSON Schema, and the shared folders."""
     spec = state.spec
@@ -74,7 +76,7 @@ async def choices(request: Request, session: Viewer, state: Here) -> dict[str, A
     return await asyncio.to_thread(made)  # of 10,000 nodes
 
 
-@router.get("/templates")
+@router.get("/templates", response_model=schemas.JobTemplates)
 async def templates(session: Viewer, state: Here) -> Any:
     """Job files that are kept for all, each as a filled form, or with what is wrong with it.
 
@@ -93,6 +95,26 @@ async def templates(session: Viewer, state: Here) -> Any:
     }
 
 
+@router.get("/environments", response_model=schemas.JobEnvironments)
+async def environments(session: Viewer, state: Here) -> Any:
+    """Container images and Python environments on shared storage that the viewer may read.
+
+    Of the folders ``images``, ``containers``, ``envs`` and ``venvs`` of the viewer's home and of
+    each mount, read at most once a minute. Images are listed where jobs can run in containers.
+    """
+    if not can_spec(state, session):
+        return {"images": [], "pythons": [], "cut": False}
+
+    async def ask() -> dict[str, Any]:
+        async with state.questions.turn(session.user):
+            return (await own_commands(state).environments(session.login)).as_dict()
+
+    listed = await state.responses.get(("environments", session.user), KEEP_S, ask)
+    if listed.value is None:
+        raise CorralError(Code.COMMAND_FAILED, listed.why, hint="type the path")
+    return listed.value
+
+
 def _template(name: str, fields: dict[str, Any], fault: str) -> dict[str, Any]:
     form, notes = filled_in(fields)
     if left := sorted((OF_THIS_MACHINE | {"user"}) & fields.keys()):
@@ -101,7 +123,7 @@ def _template(name: str, fields: dict[str, Any], fault: str) -> dict[str, Any]:
     return {"name": name, "form": form, "notes": notes, "fault": fault}
 
 
-@router.get("/{job_id}/again")
+@router.get("/{job_id}/again", response_model=schemas.JobAgain)
 async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
     """One's own job as a filled form, or as a script with all of its options; with what is missing.
 
@@ -209,7 +231,7 @@ async def expected(fields: dict[str, Any], session: Changer, state: Here) -> dic
         return asdict(await own_commands(state).expected(session.login, job))
 
 
-@router.post("/spec")
+@router.post("/spec", response_model=schemas.SubmittedJob)
 async def submit_spec(
     request: Request, fields: dict[str, Any], session: Changer, state: Here
 ) -> Any:

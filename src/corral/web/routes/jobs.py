@@ -22,6 +22,8 @@ from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.write import faults_of
 from corral.slurm.tres import asked
+from corral.web import schemas
+from corral.web.openapi import file_of
 from corral.web.routes.view import packed_of
 from corral.web.slurm.arrays import array_rows, grouped
 from corral.web.slurm.commands import ByCommands
@@ -41,7 +43,10 @@ from corral.web.users.user_commands import UserCommands
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
-_SAME: Final = {"job-name": "name", "chdir": "workdir", "partition": "partition"}
+_SAME: Final = {
+    "job-name": "name", "chdir": "workdir", "partition": "partition", "account": "account",
+    "qos": "qos", "array": "array", "output": "output",
+}  # fmt: skip
 LAST_KNOWN_S: Final = 3.0
 """How long slurmctld is waited for where the last known state of a job is there."""
 SILENT_S: Final = 0.5
@@ -60,6 +65,14 @@ class Script(BaseModel):
     name: str = Field(default="", max_length=64, pattern=_NO_CONTROL)
     workdir: str = Field(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x1f\x7f]*$")
     partition: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+    account: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
+    qos: str = Field(default="", max_length=256, pattern=r"^[A-Za-z0-9_.,-]*$")
+    array: str = Field(
+        default="", max_length=200, pattern=r"^([0-9][0-9,:%-]*)?$", description="Such as 0-9%4."
+    )
+    output: str = Field(
+        default="", max_length=1024, pattern=_NO_CONTROL, description="A file; slurm-%j.out."
+    )
     nodes: int | None = Field(default=None, ge=1, le=100_000)
     gpus_per_node: int | None = Field(default=None, ge=0, le=64)
     minutes: int | None = Field(default=None, ge=1, le=525_600)
@@ -74,7 +87,7 @@ class Action(BaseModel):
     minutes: int | None = Field(default=None, ge=1, le=525_600, description="With limit.")
 
 
-@router.get("")
+@router.get("", response_model=schemas.Jobs)
 async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     request: Request,
     session: Viewer,
@@ -116,10 +129,11 @@ def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> 
     }
 
 
-@router.post("")
+@router.post("", response_model=schemas.SubmittedJob)
 async def submit(request: Request, batch: Script, session: Changer, state: Here) -> Any:
     """Submit a script with the user's own token."""
-    options: dict[str, Any] = {}
+    given = {"account": batch.account, "qos": batch.qos, "array": batch.array}
+    options: dict[str, Any] = {name: value for name, value in given.items() if value}
     if batch.nodes:
         options |= {"minimum_nodes": batch.nodes, "maximum_nodes": batch.nodes}
     if batch.gpus_per_node:
@@ -129,12 +143,13 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
         options |= write.limit_body(batch.minutes, number)
     options_read = await asyncio.to_thread(directives, batch.script)
     names = {directive.name for directive in options_read}
+    default = f"{batch.workdir.rstrip('/')}/slurm-%j.out"
     submission = write.Submission(
         script=batch.script,
         name=batch.name or ("" if "job-name" in names else "job"),
         workdir=batch.workdir,
         partition=batch.partition,
-        stdout="" if "output" in names else f"{batch.workdir.rstrip('/')}/slurm-%j.out",
+        stdout=batch.output or ("" if "output" in names else default),
         options=options,
     )
     sent = state.rest.submit(session.login, submission)
@@ -151,7 +166,7 @@ class Draft(BaseModel):
     script: str = Field(max_length=1 << 20)
 
 
-@router.post("/directives")
+@router.post("/directives", response_model=schemas.Directives)
 async def read_directives(draft: Draft, session: Viewer, state: Here) -> Any:
     """What a script's #SBATCH lines ask for: for the fields of the form, others, and faults."""
     # sbatch reads them itself where there is no API.
@@ -200,7 +215,7 @@ def _form_field(directive: Directive) -> tuple[str, str]:
     return "", ""
 
 
-@router.get("/{job_id}")
+@router.get("/{job_id}", response_model=schemas.JobDetail)
 async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     """All that slurmctld reports to this user of one job; when it has forgotten it, accounting.
 
@@ -219,7 +234,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     }
 
 
-@router.get("/{job_id}/figures")
+@router.get("/{job_id}/figures", response_model=schemas.Curves)
 async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
     """What a job of one's own uses over time; operators see everybody's."""
     record = await _known(state, session, job_id)
@@ -232,7 +247,7 @@ async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
     return await state.figures.job(record)
 
 
-@router.get("/{job_id}/use")
+@router.get("/{job_id}/use", response_model=schemas.JobUse)
 async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
     """What an ended job used of what it was given, as accounting has it; null: nothing measured.
 
@@ -251,7 +266,7 @@ async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
     }
 
 
-@router.get("/{job_id}/extras")
+@router.get("/{job_id}/extras", response_model=schemas.Extras)
 async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Environment, tracked run and recordings of one's own job."""
     record = await own_job(state, session, job_id)
@@ -262,13 +277,15 @@ async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
     return fields
 
 
-@router.get("/{job_id}/profile")
+@router.get("/{job_id}/profile", response_model=schemas.Profile)
 async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Where the time of one's own profiled job went: what `corral profile --json` prints."""
     return (await _recorded(state, session, job_id)).as_dict()
 
 
-@router.get("/{job_id}/profile.json.gz")
+@router.get(
+    "/{job_id}/profile.json.gz", response_class=Response, responses=file_of("application/gzip")
+)
 async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
     """The traces of all ranks of one's own profiled job, as a file for ui.perfetto.dev."""
     recorded = await _recorded(state, session, job_id)
@@ -292,7 +309,7 @@ async def _recorded(state: State, session: Session, job_id: int) -> api.Recordin
     return await api.job_profile(spec, str(record.id))
 
 
-@router.get("/{job_id}/script")
+@router.get("/{job_id}/script", response_model=schemas.BatchScript)
 async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The batch script of one's own job."""
     record = await own_job(state, session, job_id)
@@ -300,7 +317,7 @@ async def script(job_id: JobId, session: Viewer, state: Here) -> Any:
         return {"script": await own_commands(state).script(session.login, record.id)}
 
 
-@router.post("/{job_id}")
+@router.post("/{job_id}", response_model=schemas.Done)
 async def act(
     request: Request, job_id: JobId, action: Action, session: Changer, state: Here
 ) -> Any:

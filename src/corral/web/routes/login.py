@@ -5,14 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
 
 from corral.errors import Code, CorralError
-from corral.web.listener.request_checks import name_of
+from corral.web import schemas
+from corral.web.login.oidc_routes import leave_provider
+from corral.web.login.proxy import named_by_proxy
+from corral.web.login.session import described, opened
 from corral.web.slurm.slurmrest import Login
-from corral.web.slurm.snapshot import JOB_KINDS, NODE_KINDS
 from corral.web.state import (
     Changer,
     Here,
@@ -23,9 +26,9 @@ from corral.web.state import (
     here_of,
     key_of,
     peer_of,
-    shown,
+    ways_of,
 )
-from corral.web.users.sessions import expiry, login_of
+from corral.web.users.sessions import LoginKind, expiry, login_of
 
 router = APIRouter(prefix="/api", tags=["login"])
 TYPED_S: Final = 60.0
@@ -44,14 +47,14 @@ class CodeLogin(BaseModel):
     code: str = Field(max_length=64, repr=False)
 
 
-@router.post("/login")
+@router.post("/login", response_model=schemas.Me)
 async def log_in(request: Request, credentials: TokenLogin, response: Response, state: Here) -> Any:
     """Open a session for the user of a token; Slurm itself judges the token."""
     login = await checked_login(request, credentials.token, "login", state)
-    return await _opened(state, request, response, login, owner=False)
+    return await opened(state, request, response, login)
 
 
-@router.post("/login/code")
+@router.post("/login/code", response_model=schemas.Me)
 async def log_in_by_code(
     request: Request, credentials: CodeLogin, response: Response, state: Here
 ) -> Any:
@@ -74,16 +77,23 @@ async def log_in_by_code(
             else "run corral ui --controller again for a new one",
         )
     await state.rest.check(login)
-    return await _opened(state, request, response, login, owner=here_of(state) is not None)
+    owner = here_of(state) is not None
+    return await opened(state, request, response, login, owner=owner, kind=LoginKind.CODE)
 
 
-@router.get("/login")
-async def logins(state: Here) -> Any:
-    """How one logs in here: whether a terminal shows codes."""
-    return {"codes": state.settings.handover is not None}
+@router.get("/login", response_model=schemas.Logins)
+async def logins(request: Request, state: Here) -> Any:
+    """How one logs in here: by a terminal's codes, as whom a proxy names, at which provider."""
+    ways = ways_of(state)
+    return {
+        "codes": state.settings.handover is not None,
+        "header": named_by_proxy(request, ways.header),
+        "oidc": urlsplit(ways.oidc.issuer).hostname or "" if ways.oidc else "",
+        "password": ways.passwords,
+    }
 
 
-@router.post("/login/code/new")
+@router.post("/login/code/new", response_model=schemas.Done)
 async def new_code(request: Request, state: Here) -> Any:
     """Show another code in the terminal in which ``corral ui`` runs; nobody else sees it.
 
@@ -121,7 +131,7 @@ def _shown_in_terminal(state: State) -> bool:
     return True
 
 
-@router.post("/login/handover")
+@router.post("/login/handover", response_model=schemas.LoginCode)
 async def issue_code(request: Request, credentials: TokenLogin, state: Here) -> Any:
     """A one-time code for a token's user: ``corral ui --controller`` shows that, not the token."""
     login = await checked_login(request, credentials.token, "handover", state)
@@ -129,27 +139,28 @@ async def issue_code(request: Request, credentials: TokenLogin, state: Here) -> 
     return {"code": state.sessions.code(login), "user": login.user}
 
 
-@router.get("/me")
+@router.get("/me", response_model=schemas.Me)
 async def me(session: Viewer, state: Here) -> Any:
     """The session, and what this server can do."""
-    return _me(session.as_dict(), state)
+    return described(session, state)
 
 
-@router.post("/ticket")
+@router.post("/ticket", response_model=schemas.Ticket)
 async def ticket(session: Changer, state: Here) -> Any:
     """Opens one GET within 30 s, as ``?ticket=...``, where no header can be sent."""
     return {"ticket": state.sessions.ticket(session)}
 
 
-@router.post("/logout")
+@router.post("/logout", response_model=schemas.LoggedOut)
 async def log_out(request: Request, session: Changer, response: Response, state: Here) -> Any:
-    """End the session."""
+    """End the session; ``leave`` is where the provider's login ends, where it is to."""
     state.sessions.close(key_of(request))
     response.delete_cookie(cookie_of(request), path="/", httponly=True, samesite="strict")
     state.audit.note(session.user, "logout")
     if session.owner:
         _shown_in_terminal(state)
-    return {"ok": True}
+    leave = await leave_provider(request, state) if session.kind is LoginKind.OIDC else ""
+    return {"ok": True, "leave": leave}
 
 
 async def checked_login(request: Request, token: str, what: str, state: State) -> Login:
@@ -170,43 +181,3 @@ async def checked_login(request: Request, token: str, what: str, state: State) -
         raise
     state.logins.forgive(peer)
     return login
-
-
-async def _opened(
-    state: State, request: Request, response: Response, login: Login, *, owner: bool
-) -> Any:
-    role = await state.rest.role(login)
-    if shown(request) is not None:
-        state.sessions.close(key_of(request))
-    key, session = state.sessions.open(login, role, owner=owner)
-    response.set_cookie(
-        cookie_of(request),
-        key,
-        httponly=True,
-        samesite="strict",
-        secure=_secure(request, state),
-        path="/",
-    )
-    state.audit.note(login.user, "login", address_of(request))
-    return {**_me(session.as_dict(), state), "csrf": session.csrf}
-
-
-def _me(session: dict[str, Any], state: State) -> dict[str, Any]:
-    return {
-        **session,
-        "cluster": state.settings.cluster,
-        "corral": here_of(state) is not None,
-        "mine": state.spec is not None,
-        "figures": state.figures is not None,
-        "storage": [s.mount for s in state.spec.storage] if state.spec else [],
-        "node_kinds": list(NODE_KINDS.items()),
-        "job_kinds": list(JOB_KINDS.items()),
-    }
-
-
-def _secure(request: Request, state: State) -> bool:
-    """Whether the browser came by TLS, here or at a reverse proxy; a tunnel's loopback does not."""
-    if request.url.scheme == "https":
-        return True
-    name = name_of(request.headers.get("host", ""))
-    return name in state.settings.names and not state.settings.plain

@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.rest import write
+from corral.web import schemas
 from corral.web.slurm.node_gpus import gpus_of, jobs_on
 from corral.web.slurm.snapshot import job_rows
 from corral.web.state import Changer, Here, Owner, State, Viewer, here_of, poller_of
@@ -39,7 +40,7 @@ class NodeAction(BaseModel):
     )
 
 
-@router.get("/{name}")
+@router.get("/{name}", response_model=schemas.NodeDetail)
 async def node(request: Request, name: NodeName, session: Viewer, state: Here) -> Any:
     """What is known of a node: its jobs, whose each GPU is, and what happened to it.
 
@@ -65,7 +66,7 @@ async def node(request: Request, name: NodeName, session: Viewer, state: Here) -
     }
 
 
-@router.get("/{name}/figures")
+@router.get("/{name}/figures", response_model=schemas.Curves)
 async def node_figures(request: Request, name: NodeName, session: Viewer, state: Here) -> Any:
     """What a node used in the last day; nothing where the cluster has no metrics."""
     if name not in (await poller_of(request, session).fresh(jobs=False)).nodes:
@@ -75,7 +76,7 @@ async def node_figures(request: Request, name: NodeName, session: Viewer, state:
     return await state.figures.node(name)
 
 
-@router.post("/{name}/health")
+@router.post("/{name}/health", response_model=schemas.NodeHealth)
 async def health(name: NodeName, owner: Owner, session: Changer, state: Here) -> Any:
     """Run the node's health check now; it changes nothing and drains no node."""
     result = await in_thread(lambda _: api.node_health(owner[1], name))
@@ -121,7 +122,7 @@ async def _journal(state: State, session: Session, name: str) -> list[dict[str, 
     ]
 
 
-@router.post("/{name}")
+@router.post("/{name}", response_model=schemas.Done)
 async def act(
     request: Request, name: NodeName, action: NodeAction, session: Changer, state: Here
 ) -> Any:

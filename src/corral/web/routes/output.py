@@ -12,18 +12,19 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request
-from fastapi.responses import StreamingResponse
+from fastapi import APIRouter, Query, Request, Response
 
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.web import schemas
+from corral.web.openapi import file_of
 from corral.web.routes.jobs import JobId, own_commands, own_job
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
 from corral.web.state import Here, State, Viewer, still_in
+from corral.web.users.last_lines import LAST, explained, printed, text_of
 from corral.web.users.sessions import Session
 from corral.web.users.user_commands import UserCommands
 
@@ -60,12 +61,13 @@ _UTF8_MORE: Final = range(0x80, 0xC0)
 
 @router.get(
     "/{job_id}/log",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}}},
+    status_code=200,
+    response_class=LiveView,
+    responses={200: {"model": schemas.LogBatch}},
 )
 async def log(
     request: Request, job_id: JobId, session: Viewer, state: Here, file: File = "all"
-) -> StreamingResponse:
+) -> LiveView:
     """What one's own job prints, as it prints it (server-sent events); ends with the job.
 
     It begins with the end of each file. A piece has the file's name, its first and last byte
@@ -91,7 +93,7 @@ async def log(
     return LiveView(state.streams, session.user, stream())
 
 
-@router.get("/{job_id}/log/files")
+@router.get("/{job_id}/log/files", response_model=schemas.LogFiles)
 async def log_files(job_id: JobId, session: Viewer, state: Here) -> Any:
     """The files of one's own job, and the tasks of its array, each with its own files."""
     record = await own_job(state, session, job_id)
@@ -120,7 +122,7 @@ async def _listed(
         return await asyncio.to_thread(api.log_files, lines)  # thousands of ranks
 
 
-@router.get("/{job_id}/log/part")
+@router.get("/{job_id}/log/part", response_model=schemas.LogPart)
 async def log_part(  # noqa: PLR0917  # FastAPI calls it by name
     job_id: JobId, session: Viewer, state: Here, file: File, start: Offset, end: Offset
 ) -> Any:
@@ -143,7 +145,7 @@ async def log_part(  # noqa: PLR0917  # FastAPI calls it by name
     }
 
 
-@router.get("/{job_id}/log/search")
+@router.get("/{job_id}/log/search", response_model=schemas.LogMatches)
 async def log_search(  # noqa: PLR0917  # FastAPI calls it by name
     job_id: JobId,
     session: Viewer,
@@ -168,12 +170,10 @@ async def log_search(  # noqa: PLR0917  # FastAPI calls it by name
 
 @router.get(
     "/{job_id}/log/download",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"application/octet-stream": {}}}},
+    response_class=Response,
+    responses=file_of("application/octet-stream"),
 )
-async def log_download(
-    job_id: JobId, session: Viewer, state: Here, file: File = "all"
-) -> StreamingResponse:
+async def log_download(job_id: JobId, session: Viewer, state: Here, file: File = "all") -> LiveView:
     """A file of one's own job as it is; of several each behind a line with its name."""
     record = printed(await own_job(state, session, job_id))
     own = own_commands(state)
@@ -234,13 +234,7 @@ async def _end(state: State, session: Session, record: Job) -> dict[str, Any]:
     memory = None
     with suppress(CorralError):  # there may be no accounting
         memory = (await state.past.use(session.login, record.id)).memory
-    return {
-        "findings": report["findings"],
-        "lines": report["unknown"] or report["notable"],
-        "no_output": no_output,
-        "memory": memory,
-        "about": record.ended_about,
-    }
+    return {**explained(record, report, no_output), "memory": memory}
 
 
 async def _last_lines(state: State, session: Session, record: Job) -> tuple[str, str]:
@@ -250,48 +244,15 @@ async def _last_lines(state: State, session: Session, record: Job) -> tuple[str,
         CorralError: LOGIN_REFUSED.
     """
     lines: list[str] = []
-    question = api.LogQuestion(do="last")
     try:
         own = own_commands(state)
         async with state.questions.turn(session.user):
-            await own.log(session.login, printed(record), question, lines.append)
-        return await asyncio.to_thread(_text_of, lines)
+            await own.log(session.login, printed(record), LAST, lines.append)
+        return await asyncio.to_thread(text_of, lines)
     except CorralError as error:
         if error.code is Code.LOGIN_REFUSED:
             raise
         return "", error.message
-
-
-def _text_of(lines: list[str]) -> tuple[str, str]:
-    data, trouble = dict[str, bytes](), ""
-    for line in lines:
-        event = api.log_event(line)
-        if event and event.piece:
-            data[event.name] = data.get(event.name, b"") + event.piece.data
-        elif event and event.kind == "X":
-            trouble = trouble or event.why
-    return "\n".join(part.decode("utf-8", "replace") for part in data.values()), trouble
-
-
-def printed(record: Job) -> Job:
-    """The job, where it has a file.
-
-    Raises:
-        CorralError: NOT_FOUND, it has none, or is an array.
-    """
-    if not record.stdout:
-        raise CorralError(
-            Code.NOT_FOUND,
-            f"job {record.id} writes no file",
-            hint="a job of srun prints to its terminal",
-        )
-    if "%a" in record.stdout:
-        raise CorralError(
-            Code.NOT_FOUND,
-            "each task of an array has its own output",
-            hint=f"none of {record.label} has started; a task that has is in the list of jobs",
-        )
-    return record
 
 
 async def read(

@@ -13,18 +13,18 @@ from collections.abc import AsyncGenerator
 from typing import Any
 
 from fastapi import APIRouter, Request, Response
-from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.events import Emit
+from corral.events import Emit, Event, Kind
 from corral.plan.model import Plan
 from corral.spec.models import ClusterSpec
+from corral.web import schemas
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
 from corral.web.state import Changer, Here, Owner, State, bearer_of, state_of, still_in
-from corral.web.tasks.pending_plans import Pending
+from corral.web.tasks.pending_plans import ChangedFile, Pending
 from corral.web.tasks.use_case_thread import in_thread
 from corral.web.users.sessions import Session
 from corral.web.users.worker_process import MAX_TEXT
@@ -40,6 +40,12 @@ class Text(BaseModel):
     text: str = Field(max_length=MAX_TEXT)
 
 
+class PlannedText(Text):
+    """A cluster file as edited; ``digest`` of the content that was edited: applying saves it."""
+
+    digest: str = Field(default="", max_length=64)
+
+
 class Confirm(BaseModel):
     """The code that the terminal shows, and the plan that it is for."""
 
@@ -49,7 +55,7 @@ class Confirm(BaseModel):
     code: str = Field(max_length=32)
 
 
-@router.get("/file")
+@router.get("/file", response_model=schemas.ClusterFile)
 async def file(owner: Owner, state: Here) -> Any:
     """The cluster file as it is on this machine."""
     path = state.settings.source
@@ -66,7 +72,7 @@ def _read(path: str) -> str:
         return ""
 
 
-@router.post("/lint")
+@router.post("/lint", response_model=schemas.Lint)
 async def lint(edited: Text, owner: Owner, session: Changer, state: Here) -> Any:
     """What is wrong with a text, each finding with its line."""
     source = state.settings.source or "cluster file"
@@ -74,8 +80,10 @@ async def lint(edited: Text, owner: Owner, session: Changer, state: Here) -> Any
     return {"findings": findings}
 
 
-@router.post("/plan")
-async def plan(request: Request, edited: Text, owner: Owner, session: Changer, state: Here) -> Any:
+@router.post("/plan", response_model=schemas.StartedWork)
+async def plan(
+    request: Request, edited: PlannedText, owner: Owner, session: Changer, state: Here
+) -> Any:
     """What applying the text would change; then the terminal shows the code to apply it."""
     source = state.settings.source or "cluster file"
     spec, _ = await state.workers.lint(edited.text, source, session.user)
@@ -90,16 +98,22 @@ async def plan(request: Request, edited: Text, owner: Owner, session: Changer, s
             hint="another cluster needs its own corral ui",
         )
 
-    return begin_plan(request, spec, session)
+    if not edited.digest:
+        return begin_plan(request, spec, session)
+    saves = ChangedFile(state.settings.source, edited.digest, edited.text)
+    await asyncio.to_thread(api.require_unchanged, saves.path, saves.digest)
+    return begin_plan(request, spec, session, saves)
 
 
-@router.post("/apply")
+@router.post("/apply", response_model=schemas.StartedWork)
 async def apply(confirmation: Confirm, owner: Owner, session: Changer, state: Here) -> Any:
     """Do exactly the plan that was shown, with the code from the terminal."""
     pending = _confirmed(confirmation, session, state)
 
     async def work(emit: Emit) -> Any:
-        await in_thread(lambda relay: api.apply(pending.spec, pending.plan, relay), emit)
+        await in_thread(lambda relay: _applied(pending, relay), emit)
+        if pending.saves:
+            state.spec = pending.spec
         return {"ok": True}
 
     identity = state.background.start("apply", work)
@@ -108,7 +122,7 @@ async def apply(confirmation: Confirm, owner: Owner, session: Changer, state: He
     return {"id": identity}
 
 
-@router.post("/doctor")
+@router.post("/doctor", response_model=schemas.StartedWork)
 async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
     """Diagnose all machines; findings with cause and fix."""
 
@@ -120,13 +134,13 @@ async def doctor(owner: Owner, session: Changer, state: Here) -> Any:
     return {"id": identity}
 
 
-@router.get("/proof")
+@router.get("/proof", responses={200: {"model": schemas.LastProof}})
 async def proof(owner: Owner) -> Any:
     """The last proof with its evidence."""
     return {"proof": await asyncio.to_thread(api.last_proof, owner[1].name)}
 
 
-@router.post("/prove")
+@router.post("/prove", response_model=schemas.StartedWork)
 async def prove(owner: Owner, session: Changer, state: Here) -> Any:
     """Prove the cluster again."""
 
@@ -137,13 +151,13 @@ async def prove(owner: Owner, session: Changer, state: Here) -> Any:
     return {"id": state.background.start("prove", work)}
 
 
-@router.get("/history")
+@router.get("/history", responses={200: {"model": schemas.Journal}})
 async def history(owner: Owner) -> Any:
     """The journal, newest first."""
     return {"records": await asyncio.to_thread(api.history, owner[1].name)}
 
 
-@router.get("/work")
+@router.get("/work", response_model=schemas.Work)
 async def work_now(owner: Owner, state: Here) -> Response:
     """The work in progress, or the last one."""
     return Response(state.background.as_json(), media_type="application/json")
@@ -151,10 +165,11 @@ async def work_now(owner: Owner, state: Here) -> Response:
 
 @router.get(
     "/work/events",
-    response_class=StreamingResponse,
-    responses={200: {"content": {"text/event-stream": {}}}},
+    status_code=200,
+    response_class=LiveView,
+    responses={200: {"model": schemas.WorkEvents}},
 )
-async def work_events(request: Request, owner: Owner, state: Here) -> StreamingResponse:
+async def work_events(request: Request, owner: Owner, state: Here) -> LiveView:
     """Events of the work in progress, from its beginning (server-sent events)."""
 
     async def stream() -> AsyncGenerator[bytes]:
@@ -170,6 +185,26 @@ async def work_events(request: Request, owner: Owner, state: Here) -> StreamingR
         yield b"event: end\ndata: " + state.background.as_json() + b"\n\n"
 
     return LiveView(state.streams, owner[0].user, stream())
+
+
+async def _applied(pending: Pending, emit: Emit) -> None:
+    """Save the file that goes with a plan, and apply the plan; a file is not kept without it."""
+    saves = pending.saves
+    before = api.save_file(saves.path, saves.digest, saves.text) if saves else None
+    done: list[Event] = []
+
+    def noted(event: Event) -> None:
+        if event.kind is Kind.CHANGE_DONE:
+            done.append(event)
+        emit(event)
+
+    try:
+        await api.apply(pending.spec, pending.plan, noted)
+    except CorralError as error:
+        # Another corral may also come between two stages: then the file stays, as what was done.
+        if saves and before and not done and error.code in (Code.STALE_PLAN, Code.BUSY):
+            api.save_file(saves.path, api.FileText(before.path, saves.text).digest, before.text)
+        raise
 
 
 async def _diagnosis(spec: ClusterSpec) -> dict[str, Any]:
@@ -189,12 +224,21 @@ async def _proven(spec: ClusterSpec, emit: Emit) -> dict[str, Any]:
     return (await api.prove(spec, emit)).as_dict()
 
 
-def begin_plan(request: Request, spec: ClusterSpec, session: Session) -> dict[str, Any]:
-    """Make a plan in the background, as a person reads it, and keep it for its code."""
+def begin_plan(
+    request: Request, spec: ClusterSpec, session: Session, saves: ChangedFile | None = None
+) -> dict[str, Any]:
+    """Make a plan in the background, as a person reads it, and keep it for its code.
+
+    Args:
+        request: who asks.
+        spec: what the plan leads to.
+        session: who may apply it.
+        saves: the changed file that is saved with it.
+    """
 
     async def planned(emit: Emit) -> dict[str, Any]:
         proposal = await api.plan(spec, emit)
-        return plan_dict(proposal, _kept(request, spec, session, proposal))
+        return plan_dict(proposal, _kept(request, spec, session, proposal, saves))
 
     async def work(emit: Emit) -> Any:
         return await in_thread(planned, emit)
@@ -222,7 +266,13 @@ def plan_dict(proposal: Plan, identity: str = "") -> dict[str, Any]:
     return {**about, **fields}
 
 
-def _kept(request: Request, spec: ClusterSpec, session: Session, proposal: Plan) -> str:
+def _kept(
+    request: Request,
+    spec: ClusterSpec,
+    session: Session,
+    proposal: Plan,
+    saves: ChangedFile | None,
+) -> str:
     """Let a plan wait for its code, which only the terminal shows; returns its id.
 
     A program's plan waits for nothing: it cannot apply it.
@@ -230,10 +280,10 @@ def _kept(request: Request, spec: ClusterSpec, session: Session, proposal: Plan)
     if bearer_of(request) is not None:
         return ""
     plans = state_of(request).plans
-    if proposal.empty:
+    if proposal.empty and saves is None:
         plans.forget(session)
         return ""
-    identity, code = plans.keep(session, spec, proposal)
+    identity, code = plans.keep(session, spec, proposal, saves)
     # Only who sees this terminal can apply.
     sys.stderr.write(f"to apply plan {identity} of the page, type there: {code}\n")
     sys.stderr.flush()

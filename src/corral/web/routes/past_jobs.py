@@ -11,6 +11,7 @@ from fastapi import APIRouter, Query, Request
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest.past_jobs import MOST, Past
+from corral.web import schemas
 from corral.web.routes.jobs import page_of
 from corral.web.slurm.search import ORDERS, ordered, parse
 from corral.web.state import Here, Viewer, poller_of
@@ -19,7 +20,7 @@ router = APIRouter(prefix="/api/past", tags=["jobs"])
 DAY_S: Final = 86400
 
 
-@router.get("")
+@router.get("", response_model=schemas.Past)
 async def past(  # noqa: PLR0917  # FastAPI calls it by name
     request: Request,
     session: Viewer,

@@ -1,16 +1,22 @@
-"""Accounts, QOS, reservations, licences and the scheduler's figures: read by all, changed by none.
+"""Accounts, QOS, reservations, licences and the scheduler's figures: read by all.
 
-Each is asked once for all viewers and kept for some seconds; where PrivateData hides users from
-each other, each viewer's own token asks, and Slurm decides.
+What the cluster file declares of them is changed by who runs Corral here: as an edit of the file's
+text, which is planned and applied as any other.
+
+Each table is asked once for all viewers and kept for some seconds; where PrivateData hides users
+from each other, each viewer's own token asks, and Slurm decides.
 """
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import asdict
 from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel, ConfigDict, Field
 
+from corral import api
 from corral.slurm.diagnostics import cycle_exits
 from corral.slurm.policy import EVENTS, Cycle, Member, Qos, Reservation, Share
 from corral.slurm.rest import policy as questions
@@ -19,7 +25,7 @@ from corral.web import schemas
 from corral.web.routes.view import packed_of
 from corral.web.slurm.quota import limit_dict
 from corral.web.slurm.response_cache import CachedResponse
-from corral.web.state import Here, State, Viewer
+from corral.web.state import Changer, Here, Owner, State, Viewer
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/policy", tags=["policy"])
@@ -28,6 +34,20 @@ KEEP_S: Final = 10.0
 KEEP_ACCOUNTS_S: Final = 60.0
 """Accounts and QOS are changed by people, and slurmdbd reads them out of its database."""
 MOST_CALLS: Final = 20
+
+
+class EntryChange(BaseModel):
+    """A change of one entry of the cluster file; ``fields`` null takes it out.
+
+    ``digest`` is of the file that was shown, so that nobody changes what somebody else has changed.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    section: str = Field(max_length=40)
+    name: str = Field(min_length=1, max_length=64)
+    fields: dict[str, str] | None = Field(max_length=40)
+    digest: str = Field(min_length=1, max_length=64)
 
 
 async def asked(state: State, session: Session, question: RestQuestion[T]) -> CachedResponse[T]:
@@ -169,6 +189,52 @@ async def scheduler(session: Viewer, state: Here) -> dict[str, Any]:
         "by_user": [asdict(call) for call in now.by_user[:MOST_CALLS]],
     }
     return {**answered.head(), "figures": figures}
+
+
+@router.get("/declared", response_model=schemas.Declared)
+async def declared(owner: Owner, state: Here) -> dict[str, Any]:
+    """What the cluster file declares of them, and the fields that can be changed."""
+    path = state.settings.source
+    fields = {
+        section: [asdict(field) for field in listed] for section, listed in api.editable().items()
+    }
+    nothing = {"path": path, "digest": "", "fields": fields, "entries": {}, "limits": {}}
+    nothing |= {"held": False, "directory": []}
+    if not path:
+        return {**nothing, "why": "this page was opened without the cluster file: corral ui FILE"}
+    file = await asyncio.to_thread(api.read_file, path)
+    spec, _ = await state.workers.lint(file.text, path, owner[0].user)
+    if spec is None:
+        return {**nothing, "why": "the cluster file has errors: corral lint FILE shows them"}
+    groups = spec.directory.groups if spec.directory else ()
+    return {
+        **nothing,
+        "why": "",
+        "digest": file.digest,
+        "entries": api.entries_of(file.text),
+        "limits": api.declared_limits(spec),
+        "held": api.holds_limits(spec),
+        "directory": sorted({group.account for group in groups}),
+    }
+
+
+@router.post("/edit", response_model=schemas.EditedFile)
+async def edit(change: EntryChange, owner: Owner, session: Changer, state: Here) -> dict[str, Any]:
+    """One entry changed in the cluster file's text, with its findings; saves nothing.
+
+    ``POST /api/corral/plan`` with the text and the digest plans it; applying that saves the file.
+    """
+    path = state.settings.source
+    made = await asyncio.to_thread(
+        api.edit_entry, path, change.section, change.name, change.fields, change.digest
+    )
+    _, findings = await state.workers.lint(made.text, path, session.user)
+    return {
+        "digest": change.digest,
+        "text": made.text,
+        "diff": made.diff(),
+        "findings": findings,
+    }
 
 
 def _reservation_dict(reservation: Reservation) -> dict[str, Any]:

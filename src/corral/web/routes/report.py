@@ -13,6 +13,7 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.report.page import policy
 from corral.spec.slurm.hostlist import expand
+from corral.web import schemas
 from corral.web.routes.owner import begin_plan
 from corral.web.state import Changer, Here, Owner, Viewer
 
@@ -30,7 +31,7 @@ REPORT_HEADERS: Final = {
 }
 
 
-@router.get("/corral/reports")
+@router.get("/corral/reports", response_model=schemas.Reports)
 async def reports(owner: Owner) -> Any:
     """Proofs and measurements that can be shown as pages, newest first."""
     return {"reports": await asyncio.to_thread(api.reports, owner[1].name)}
@@ -47,7 +48,7 @@ async def report(name: ReportName, owner: Owner) -> HTMLResponse:
     return HTMLResponse(text, headers=REPORT_HEADERS)
 
 
-@router.get("/corral/cost")
+@router.get("/corral/cost", response_model=schemas.Cost)
 async def cost(owner: Owner) -> Any:
     """What the rented machines cost in dollars: an hour, and since the first launch."""
     if not any(group.cloud for group in owner[1].groups):
@@ -56,7 +57,7 @@ async def cost(owner: Owner) -> Any:
     return {"rented": True, **asdict(now), "rate": now.rate(), "spent": now.spent()}
 
 
-@router.get("/places")
+@router.get("/places", response_model=schemas.Places)
 async def places(session: Viewer, state: Here) -> Any:
     """The switch that each node hangs on, as the cluster file declares them."""
     topology = state.spec.network.topology if state.spec else None
@@ -71,7 +72,7 @@ async def places(session: Viewer, state: Here) -> Any:
     }
 
 
-@router.post("/corral/doctor/plan")
+@router.post("/corral/doctor/plan", response_model=schemas.StartedWork)
 async def fix_plan(request: Request, owner: Owner, session: Changer) -> Any:
     """The plan that fixes what the doctor can fix: the cluster file as it is declared.
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from corral.api.page.token_store import LONGEST_DAYS, NAME, Bearer, Scope, Wish
 from corral.errors import Code, CorralError
 from corral.slurm.rest.read import ADMINISTRATOR
+from corral.web import schemas
 from corral.web.routes.login import checked_login
 from corral.web.state import Changer, Here, Viewer
 from corral.web.users.sessions import Session, expiry
@@ -31,13 +32,13 @@ class NewToken(BaseModel):
     token: str = Field(max_length=16384, repr=False, description="What scontrol token prints.")
 
 
-@router.get("")
+@router.get("", response_model=schemas.ApiTokens)
 async def listed(session: Viewer, state: Here) -> Any:
     """Tokens that are good: your own ones; all for who runs Corral here and for administrators."""
     return {"tokens": [b.as_dict() for b in state.bearers.listed() if _may(session, b)]}
 
 
-@router.post("")
+@router.post("", response_model=schemas.MadeToken)
 async def make(request: Request, wish: NewToken, session: Changer, state: Here) -> Any:
     """Make a token for the user of the session; only the answer has it.
 
@@ -57,7 +58,7 @@ async def make(request: Request, wish: NewToken, session: Changer, state: Here) 
     return {"token": secret, **bearer.as_dict()}
 
 
-@router.delete("/{identity}")
+@router.delete("/{identity}", response_model=schemas.Done)
 async def revoke(identity: Identity, session: Changer, state: Here) -> Any:
     """End a token at once."""
     bearer = state.bearers.revoke(identity, lambda known: _may(session, known))

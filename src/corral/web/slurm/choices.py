@@ -39,13 +39,14 @@ def partition_choices(
             "takes_jobs": partition.state in ("", UP),
             "is_default": partition.name == default,
             "max_time": partition.max_time,
-            **_free(inside.get(partition.name, [])),
+            **free_on(inside.get(partition.name, [])),
         }
         for partition in partitions
     ]
 
 
-def _free(nodes: Sequence[Node]) -> dict[str, Any]:
+def free_on(nodes: Sequence[Node]) -> dict[str, Any]:
+    """What is free on those of some nodes that take jobs."""
     usable = [node for node in nodes if node.usable]
     gpus = sum(node.gpus for node in nodes)
     known = [node for node in usable if node.gpus_used is not None]

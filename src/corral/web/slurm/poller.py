@@ -30,9 +30,11 @@ BIG: Final = 5000
 STATES_FROM: Final = 41
 MAX_SINGLE: Final = 25
 """Jobs asked for one by one; with more the entire list is asked for."""
-ANSWER_S: Final = 2.0
-"""After this time without an answer slurmctld is pinged: it is slow, or a daemon is down. With the
-fastest poll and the ping that is noticed within 5 s."""
+ANSWER_S: Final = 1.5
+"""After this time without an answer slurmctld is pinged: it is slow, or a daemon is down."""
+NOTICED_S: Final = 5.0
+"""A daemon that does not answer is named within this time: ANSWER_S of the rest without a ping, as
+much of the poll after it, and the ping's own limit (slurmrest.BRIEF_S)."""
 TROUBLE_S: Final = 5.0
 """How often it is asked while Slurm does not answer."""
 FRESH_S: Final = 10.0
@@ -168,7 +170,7 @@ class Poller:
     async def _ping(self, login: Login, asked: asyncio.Task[None] | None = None) -> None:
         """Set the trouble where a daemon does not answer, nor has answered meanwhile."""
         trouble = await self._rest.silent(login)
-        if asked is not None and asked.done():
+        if asked is not None and asked.done() and asked.exception() is None:
             return
         self._gone = bool(trouble)
         if trouble:

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
+from corral.roles.machine.people import PROOF
 from corral.slurm.records import Job
 
 MAX_QUERY: Final = 300
@@ -35,6 +36,7 @@ def parse(query: str) -> Test:
 
     A bare word is searched for in number, name, user, partition and nodes. ``key=a,b`` takes a or
     b, ``key!=a`` anything else, without regard to case; a state may be cut short as in squeue.
+    Corral's own jobs, of the proof, are left out unless the query names their user or account.
 
     Raises:
         CorralError: USAGE, an unknown key, or it is too long.
@@ -42,7 +44,14 @@ def parse(query: str) -> Test:
     if len(query) > MAX_QUERY:
         raise CorralError(Code.USAGE, "this filter is too long", hint="use fewer words")
     tests = [_test(word) for word in query.split()]
+    if PROOF not in query.lower():
+        tests.append(is_users)
     return lambda job: all(test(job) for test in tests)
+
+
+def is_users(job: Job) -> bool:
+    """Whether it is a user's job, not one of Corral's own."""
+    return job.user != PROOF
 
 
 def _test(word: str) -> Test:

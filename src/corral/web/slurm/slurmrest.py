@@ -17,28 +17,14 @@ from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past_jobs, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
+from corral.slurm.rest.answers import MISSING, OK, SACCT, UNCHANGED, Answer, no_past, refused
 from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.rest.policy import RestQuestion
-from corral.slurm.rest.read import USER, Metadata
+from corral.slurm.rest.read import USER
 from corral.slurm.rest.stream import Memory, RecordStream
 from corral.web.daemon_client import daemon_client
 
 TIMEOUT: Final = 20.0
-OK, UNCHANGED, MISSING, UNAUTHORIZED, FORBIDDEN, NO_AUTH = 200, 304, 404, 401, 403, 511
-SACCT: Final = "where there is accounting, corral jobs --all asks it"
-_DENIED: Final = ("permission denied", "invalid user id", "operation not permitted", "access/perm")
-_NOT_TAKEN: Final = "authentication"
-_NOT_TAKEN_22: Final = "Unspecified error"
-"""The only error of 22.05 for a bad token."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A response: the HTTP status, the JSON body, and its own errors and warnings."""
-
-    status: int
-    body: Any
-    meta: Metadata
 
 
 def unreachable(error: httpx.HTTPError) -> CorralError:
@@ -53,38 +39,6 @@ def unreachable(error: httpx.HTTPError) -> CorralError:
         tail=str(error)[:200],
         hint=f"on the controller: systemctl status {daemons}",
     )
-
-
-def refused(answer: Answer, doing: str) -> CorralError:
-    """The error that an unsuccessful response stands for."""
-    message = "; ".join(answer.meta.errors)
-    lower = message.lower()
-    if answer.status in (UNAUTHORIZED, NO_AUTH) or _NOT_TAKEN in lower or message == _NOT_TAKEN_22:
-        return CorralError(
-            Code.LOGIN_REFUSED,
-            "Slurm does not take this token: it is wrong, or it has expired",
-            hint="make a new one on the controller: scontrol token lifespan=28800",
-        )
-    if answer.status == FORBIDDEN or any(word in lower for word in _DENIED):
-        return CorralError(
-            Code.FORBIDDEN,
-            f"Slurm does not let you do this: {message or 'permission denied'}",
-            hint="only the owner of the job or an operator can do this",
-        )
-    return CorralError(
-        Code.SLURM_REFUSED,
-        f"{doing}: {message or f'slurmrestd answered with status {answer.status}'}",
-        hint="" if message else "on the controller: journalctl -u slurmrestd",
-    )
-
-
-def no_past(answer: Answer, doing: str) -> CorralError:
-    """Without accounting slurmrestd does not have that path at all."""
-    if answer.status == MISSING:
-        return CorralError(
-            Code.NOT_FOUND, "slurmrestd has no accounting of this cluster", hint=SACCT
-        )
-    return refused(answer, doing)
 
 
 T = TypeVar("T")

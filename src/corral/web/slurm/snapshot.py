@@ -14,7 +14,7 @@ from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.nodes import NodeBase, NodeState
 from corral.slurm.tres import gres_of
 from corral.spec.slurm.node_features import island_of
-from corral.web.slurm.search import SHOWN
+from corral.web.slurm.search import SHOWN, is_users
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -67,15 +67,27 @@ JOB_KINDS: Final[Mapping[str, str]] = MappingProxyType(
 def node_row(node: Node) -> list[Any]:
     """A node as one row of ``NODE_COLUMNS``: names once and not 10,000 times."""
     own = {
-        "state": str(node.state),
-        "resumable": node.state.resumable,
+        **_of_state(node.state),
         "reason_user": node.reason_by,
         "features": node.active_features,
-        "island": island_of(node.active_features),
+        "island": _island_of(node.active_features),
         "watts_most": _most_watts(node.gres),
-        "kind": node_kind(node.state),
     }
     return [own[name] if name in own else getattr(node, name) for name in NODE_COLUMNS]
+
+
+@lru_cache(maxsize=1024)  # of 10,000 nodes there are few states
+def _of_state(state: NodeState) -> Mapping[str, Any]:
+    """The columns that follow from a node's state."""
+    return {
+        "state": str(state),
+        "usable": state.usable,
+        "resumable": state.resumable,
+        "kind": node_kind(state),
+    }
+
+
+_island_of: Final = lru_cache(maxsize=1024)(island_of)
 
 
 @lru_cache(maxsize=1024)
@@ -204,9 +216,13 @@ def _kept(before: Mapping[K, V], listed: Iterable[tuple[K, V]]) -> Mapping[K, V]
 
 def _counted(now: Snapshot) -> dict[str, Any]:
     nodes = now.nodes.values()
+    states = Counter((job.state, is_users(job)) for job in now.jobs.values())
+    # Which tab has a job depends on its state alone: 50,000 jobs have a dozen.
+    of_users = {state: count for (state, users), count in states.items() if users}
+    samples = {job.state: job for job in now.jobs.values() if is_users(job)}
     return {
         "nodes": len(now.nodes),
-        "usable": sum(node.usable for node in nodes),
+        "usable": sum(bool(_of_state(node.state)["usable"]) for node in nodes),
         "gpus": sum(node.gpus for node in nodes),
         "gpus_used": sum(node.gpus_used or 0 for node in nodes),
         "gpus_used_exact": all(node.gpus_used is not None for node in nodes),
@@ -214,7 +230,8 @@ def _counted(now: Snapshot) -> dict[str, Any]:
         "cpus_used": sum(node.cpus_used for node in nodes),
         "jobs": dict(Counter(job.state for job in now.jobs.values())),
         "shown": {
-            tab: sum(map(SHOWN[tab], now.jobs.values())) for tab in ("all", "running", "waiting")
+            tab: sum(count for state, count in of_users.items() if SHOWN[tab](samples[state]))
+            for tab in ("all", "running", "waiting")
         },
         "partitions": [asdict(partition) for partition in now.partitions],
     }

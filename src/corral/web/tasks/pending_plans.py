@@ -27,6 +27,21 @@ TRIES_AN_HOUR: Final = 20
 Clock = Callable[[], float]
 
 
+@dataclass(frozen=True, slots=True)
+class ChangedFile:
+    """A cluster file's new text.
+
+    Attributes:
+        path: of the file.
+        digest: of the content that was changed.
+        text: the new content.
+    """
+
+    path: str
+    digest: str
+    text: str
+
+
 @dataclass(slots=True)
 class Pending:
     """A plan that waits for the terminal's code.
@@ -34,6 +49,7 @@ class Pending:
     Attributes:
         session: the one that asked for it.
         until: unix seconds.
+        saves: the changed cluster file that goes with it; None: the file stays.
     """
 
     session: Session
@@ -41,6 +57,7 @@ class Pending:
     plan: Plan
     code: str
     until: float
+    saves: ChangedFile | None = None
     tries: int = 0
 
 
@@ -56,13 +73,15 @@ class PendingPlans:
     _plans: dict[str, Pending] = field(default_factory=dict[str, Pending], repr=False)
     _wrong: RateLimit = field(default_factory=lambda: RateLimit(TRIES_AN_HOUR, 3600), repr=False)
 
-    def keep(self, session: Session, spec: ClusterSpec, plan: Plan) -> tuple[str, str]:
+    def keep(
+        self, session: Session, spec: ClusterSpec, plan: Plan, saves: ChangedFile | None = None
+    ) -> tuple[str, str]:
         """Store a plan for approval in place of the session's last one; returns its id and code."""
         self.forget(session)
         now = self.clock()
         self._plans = {k: p for k, p in self._plans.items() if p.until > now}
         identity, code = secrets.token_hex(4), f"{secrets.randbelow(10**6):06d}"
-        self._plans[identity] = Pending(session, spec, plan, code, now + CONFIRM_S)
+        self._plans[identity] = Pending(session, spec, plan, code, now + CONFIRM_S, saves)
         return identity, code
 
     def forget(self, session: Session) -> None:

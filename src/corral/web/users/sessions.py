@@ -24,6 +24,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
@@ -45,6 +46,16 @@ _TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{2,4096}\.[A-Za-z0-9_-]{2,8192}\.[A-Za
 Clock = Callable[[], float]
 
 
+class LoginKind(StrEnum):
+    """How a session was opened."""
+
+    TOKEN = "token"  # noqa: S105  # a word, not a secret
+    CODE = "code"
+    HEADER = "header"
+    OIDC = "oidc"
+    PASSWORD = "password"  # noqa: S105  # a word, not a secret
+
+
 @dataclass(slots=True)
 class Session:
     """One login.
@@ -55,6 +66,7 @@ class Session:
         owner: it was opened by who runs Corral here, by the one-time code.
         csrf: must be in a header of every request, or a ticket in its place.
         ends: unix seconds.
+        kind: how it was opened.
     """
 
     login: Login
@@ -63,6 +75,7 @@ class Session:
     ends: float
     used: float
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    kind: LoginKind = LoginKind.TOKEN
 
     @property
     def user(self) -> str:
@@ -101,7 +114,14 @@ class Sessions:
         self._codes: dict[str, tuple[Login, float]] = {}
         self._tickets: dict[str, tuple[Session, float]] = {}
 
-    def open(self, login: Login, role: str = USER, *, owner: bool = False) -> tuple[str, Session]:
+    def open(
+        self,
+        login: Login,
+        role: str = USER,
+        *,
+        owner: bool = False,
+        kind: LoginKind = LoginKind.TOKEN,
+    ) -> tuple[str, Session]:
         """A new session and the cookie's value; Slurm has accepted the token already."""
         now = self._clock()
         self._sweep(now)
@@ -112,7 +132,7 @@ class Sessions:
         if len(mine) >= MAX_OF_USER:  # nobody takes the places of all others
             del self._open[min(mine, key=lambda k: self._open[k].used)]
         key = secrets.token_urlsafe(32)
-        session = Session(login, role, owner, ends, now)
+        session = Session(login, role, owner, ends, now, kind=kind)
         self._open[_digest(key)] = session
         return key, session
 

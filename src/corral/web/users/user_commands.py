@@ -41,6 +41,10 @@ class UserCommands(Protocol):
         """Job files that are kept for all."""
         ...
 
+    async def environments(self, login: Login) -> api.Environments:
+        """Container images and Python environments that are there."""
+        ...
+
     async def requeue(self, login: Login, job_id: int) -> None:
         """Put it back into the queue."""
         ...
@@ -75,6 +79,9 @@ class BySsh:
 
     async def templates(self, login: Login) -> api.TemplateFolder:
         return await api.job_templates(self._spec, login.user)
+
+    async def environments(self, login: Login) -> api.Environments:
+        return await api.job_environments(self._spec, login.user)
 
     async def requeue(self, login: Login, job_id: int) -> None:
         await api.requeue_job(self._spec, login.user, job_id)
@@ -132,6 +139,9 @@ class ByHelper:
                 folder = reply
         return api.templates_of({**folder, "files": files})
 
+    async def environments(self, login: Login) -> api.Environments:
+        return api.environments_of(await self._first(login, do="environments"))
+
     async def requeue(self, login: Login, job_id: int) -> None:
         await self._first(login, do="requeue", job=job_id)
 
@@ -159,26 +169,42 @@ class ByHelper:
             hint="on the controller: journalctl -u 'corral-web-user@*'",
         )
 
-    async def _ask(self, login: Login, **request: Any) -> AsyncIterator[dict[str, Any]]:
-        try:
-            reader, writer = await asyncio.open_unix_connection(self._path, limit=LINE)
-        except OSError as error:
-            raise CorralError(
-                Code.UNREACHABLE,
-                "the controller's helper does not answer",
-                tail=str(error),
-                hint="on the controller: systemctl status corral-web-user.socket",
-            ) from error
-        try:
-            writer.write(dumps({"token": login.token, **request}) + b"\n")
-            await writer.drain()
-            while line := await _line(reader):
-                reply = _object(line)
-                if "error" in reply:
-                    raise error_of(reply["error"])
-                yield reply
-        finally:
-            writer.close()
+    def _ask(self, login: Login, **request: Any) -> AsyncIterator[dict[str, Any]]:
+        return helper_replies(self._path, "corral-web-user", {"token": login.token, **request})
+
+
+async def helper_replies(
+    path: str, unit: str, request: dict[str, Any]
+) -> AsyncIterator[dict[str, Any]]:
+    """What a helper of the controller answers to one request.
+
+    Args:
+        path: its socket.
+        unit: the name of its socket's unit.
+        request: JSON-ready.
+
+    Raises:
+        CorralError: UNREACHABLE; PARSE_FAILED; the helper's own.
+    """
+    try:
+        reader, writer = await asyncio.open_unix_connection(path, limit=LINE)
+    except OSError as error:
+        raise CorralError(
+            Code.UNREACHABLE,
+            "the controller's helper does not answer",
+            tail=str(error),
+            hint=f"on the controller: systemctl status {unit}.socket",
+        ) from error
+    try:
+        writer.write(dumps(request) + b"\n")
+        await writer.drain()
+        while line := await _line(reader):
+            reply = _object(line)
+            if "error" in reply:
+                raise error_of(reply["error"])
+            yield reply
+    finally:
+        writer.close()
 
 
 async def _line(reader: asyncio.StreamReader) -> bytes:

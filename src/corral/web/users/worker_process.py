@@ -1,8 +1,8 @@
 """What a viewer's text costs, in a separate process: files, forms and logs that are checked.
 
 Who writes the text decides how long it takes. In the server's process one that is slow keeps every
-viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds for it, and ``AT_ONCE`` of
-them run. Logs, which take longer, have separate places: no form waits for one.
+viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds of the processor for it,
+and ``AT_ONCE`` of them run. Logs, which take longer, have separate places: no form waits for one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import resource
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -27,10 +28,13 @@ from corral.spec.models import ClusterSpec
 from corral.web.users.user_commands import error_of
 
 LIMIT_S: Final = 10.0
+"""Of the processor's time."""
 END_S: Final = 30.0
-"""For a log: its process has to read the doctor's catalogue first. The processor's time is limited
-as for any other."""
+"""In all: on a busy machine a process of 3 s of the processor's time took longer than 10 s."""
 MEMORY: Final = 2 << 30
+"""Bytes that a process may have."""
+_NO_MEMORY: Final = 3
+"""The status of a process that would need more."""
 MAX_TEXT: Final = 1 << 18
 """Characters; 10,000 nodes are a range of one line."""
 AT_ONCE: Final = 2
@@ -87,7 +91,7 @@ class WorkerProcesses:
     """
 
     argv: tuple[str, ...] = _ARGV
-    limit_s: float = LIMIT_S
+    limit_s: float = END_S
     _texts: _Places = field(default_factory=_Places)
     _logs: _Places = field(default_factory=_Places)
 
@@ -97,7 +101,8 @@ class WorkerProcesses:
         """The cluster, where nothing is wrong with its text; and what is.
 
         Raises:
-            CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
+            CorralError: TIMED_OUT, it takes too long; COMMAND_FAILED; TOO_MANY of the
+                user's are being checked.
         """
         hint = "corral lint FILE checks it in the terminal, without a limit"
         async with self._texts.turn(user):
@@ -109,8 +114,8 @@ class WorkerProcesses:
         """A job of these fields.
 
         Raises:
-            CorralError: TIMED_OUT, it takes too long; USAGE, it cannot run as asked; TOO_MANY of
-                the user's are being checked.
+            CorralError: TIMED_OUT, it takes too long; COMMAND_FAILED; USAGE, it cannot run as
+                asked; TOO_MANY of the user's are being checked.
         """
         hint = "make it smaller, or use corral run, which has no limit"
         sent = {"do": "job", "fields": fields, "spec": spec.model_dump(mode="json")}
@@ -122,7 +127,8 @@ class WorkerProcesses:
         """The fields of each file of the folder, or what is wrong with it.
 
         Raises:
-            CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
+            CorralError: TIMED_OUT, it takes too long; COMMAND_FAILED; TOO_MANY of the
+                user's are being checked.
         """
         hint = f"keep fewer and smaller files in {folder.path}"
         async with self._texts.turn(user):
@@ -137,34 +143,39 @@ class WorkerProcesses:
             text: what it printed last.
 
         Raises:
-            CorralError: TIMED_OUT, it takes too long; TOO_MANY of the user's are being checked.
+            CorralError: TIMED_OUT, it takes too long; COMMAND_FAILED; TOO_MANY of the
+                user's are being checked.
         """
         code = job.exit_code and (job.exit_code.status, job.exit_code.signal)
         ended = {"state": job.state, "reason": job.reason, "code": code, "text": text}
         hint = "corral doctor --log FILE reads a log without a limit"
         async with self._logs.turn(job.user):
-            return await self._ask({"do": "end", **ended}, "log", hint, max(END_S, self.limit_s))
+            return await self._ask({"do": "end", **ended}, "log", hint)
 
-    async def _ask(
-        self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
-    ) -> dict[str, Any]:
+    async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
         sent = json.dumps(question).encode()
-        limit = limit_s or self.limit_s
         try:
-            ended = await process.run(self.argv, stdin=sent, timeout=limit)
-        except TimeoutError:
-            ended = None
-        if ended is None or ended.status:
-            raise CorralError(
-                Code.TIMED_OUT,
-                f"this {what} takes longer than {limit:g} s to check",
-                tail="" if ended is None else ended.err[-300:],
-                hint=hint,
-            )
+            ended = await process.run(self.argv, stdin=sent, timeout=self.limit_s)
+        except TimeoutError as error:
+            fault = f"this {what} takes longer than {self.limit_s:g} s to check"
+            raise CorralError(Code.TIMED_OUT, fault, hint=hint) from error
+        if ended.status:
+            code, fault = _fault(ended.status, what)
+            raise CorralError(code, fault, tail=ended.err[-300:], hint=hint)
         reply = json.loads(ended.out)
         if "error" in reply:
             raise error_of(reply["error"])
         return reply
+
+
+def _fault(status: int | None, what: str) -> tuple[Code, str]:
+    """Why a process gave no answer."""
+    if status == -signal.SIGXCPU:
+        used = f"this {what} takes more than {LIMIT_S:g} s of the processor's time to check"
+        return Code.TIMED_OUT, used
+    if status == _NO_MEMORY:
+        return Code.COMMAND_FAILED, f"this {what} needs more than {MEMORY >> 30} GiB to check"
+    return Code.COMMAND_FAILED, f"this {what} cannot be checked: its process ended with {status}"
 
 
 def main() -> None:
@@ -172,7 +183,10 @@ def main() -> None:
     limit = int(LIMIT_S)
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 1))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-    json.dump(answer(json.load(sys.stdin)), sys.stdout)
+    try:
+        json.dump(answer(json.load(sys.stdin)), sys.stdout)
+    except MemoryError:
+        sys.exit(_NO_MEMORY)
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from corral.api.config.cluster_draft import Draft, Reached, draft
 from corral.errors import Code, CorralError
+from corral.inspect import discovery
 from corral.inspect.discovery import DiscoveredMachine, discovery_inquiry, parse
 from corral.inspect.gpu import gpu_types, type_of, type_of_name
 from corral.spec.load import load_text
@@ -143,6 +144,21 @@ def test_a_machines_own_words_break_out_of_no_comment(system: str, processor: st
 def test_host_names_that_are_none(hostname: str) -> None:
     machine = replace(machines("lab")[0], hostname=hostname)
     assert load_text(draft("lab", [machine], Reached(), {}).text, "x").findings == ()
+
+
+def test_gpus_of_several_types_are_listed() -> None:
+    first = machines("lab")[0]
+    machine = replace(first, gpus=3, gpu_kinds=(("a100", 2), ("t4", 1)))
+    made = draft("lab", [machine], Reached(), {})
+    spec = load_text(made.text, "lab.yaml").spec
+    assert spec is not None
+    assert [(gpu.type, gpu.count) for gpu in spec.groups[0].gpus] == [("a100", 2), ("t4", 1)]
+    assert "2 x a100 + 1 x t4" in made.text
+
+
+def test_machines_with_the_same_gpus_in_other_slots_are_one_group() -> None:
+    kinds = [discovery._kinds(types, 3) for types in (["t4", "a100", "t4"], ["a100", "t4", "t4"])]
+    assert kinds == [(("a100", 1), ("t4", 2))] * 2
 
 
 def test_gpu_types() -> None:

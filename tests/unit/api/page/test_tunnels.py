@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -15,8 +16,8 @@ from corral.errors import Code, CorralError
 from corral.hosts.target import SshTarget
 from corral.slurm.version import SlurmVersion
 from corral.spec.load import load_or_raise
-from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of
+from corral.spec.models import BackupController, ClusterSpec
+from corral.spec.nodes import controller_of, nodes_of
 
 LAPTOP = Path(__file__).parents[4] / "examples" / "laptop.yaml"
 SSH = """#!/bin/sh
@@ -49,7 +50,7 @@ class Running:
     async def read_machines(self) -> None: ...
 
     def ssh_target(self, name: str) -> SshTarget:
-        return SshTarget("192.0.2.1", "root")
+        return SshTarget(f"192.0.2.{name.removeprefix('node')}", "root")
 
 
 async def page(spec: ClusterSpec) -> None:
@@ -78,8 +79,8 @@ def test_a_tunnel_ends_with_its_input(
     async def opened(spec: ClusterSpec, *, root: bool = True) -> Running:
         return Running(spec)
 
-    async def asked(spec: ClusterSpec) -> tuple[bool, Any, None]:
-        return False, SlurmVersion(22, 5), None
+    async def asked(spec: ClusterSpec) -> page_server.Asked:
+        return page_server.Asked(False, SlurmVersion(22, 5), None, controller_of(spec))
 
     async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
         return "token"
@@ -101,3 +102,60 @@ def test_a_tunnel_ends_with_its_input(
     ssh.chmod(0o755)
     ended = subprocess.run([str(ssh), *argv[1:]], stdin=subprocess.DEVNULL, timeout=20, check=False)
     assert ended.returncode == 0
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_lost_controllers_page_asks_the_backup_by_commands(
+    lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurmrestd and Prometheus are on the first controller alone: no tunnel to them."""
+    started: list[Sequence[str]] = []
+    settings: list[dict[str, Any]] = []
+
+    class Started:
+        running = True
+
+        def __init__(self, argv: Sequence[str]) -> None:
+            started.append(argv)
+
+        async def __aenter__(self) -> Self:
+            return self
+
+        async def __aexit__(self, *raised: object) -> None: ...
+
+        async def write(self, line: bytes) -> None:
+            settings.append(json.loads(line))
+
+        async def line(self, timeout: float) -> str:
+            return '{"port": 8765, "code": "c"}'
+
+    async def start(argv: Sequence[str], **options: Any) -> Started:
+        return Started(argv)
+
+    async def asked(spec: ClusterSpec) -> page_server.Asked:
+        return page_server.Asked(False, SlurmVersion(24, 11), None, "node1" if lost else "node0")
+
+    async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
+        return "token"
+
+    async def there(tunnel: Started, socket: Path) -> None: ...
+
+    monkeypatch.setattr(page_server.Child, "start", start)
+    monkeypatch.setattr(page_server, "providers_of", lambda spec: [Running(spec)])
+    monkeypatch.setattr(page_server, "_asked", asked)
+    monkeypatch.setattr(page_server, "token_of", token)
+    monkeypatch.setattr(page_server, "_until", there)
+    spec = load_or_raise(LAPTOP)
+    backup = BackupController(node="node1", state="/shared/slurmctld")
+    parts = {
+        "services": spec.services.model_copy(update={"metrics": True}),
+        "slurm": spec.slurm.model_copy(update={"backup_controller": backup}),
+    }
+    asyncio.run(page(spec.model_copy(update=parts)))
+    tunnel, _ = started
+    (given,) = settings
+    assert ("192.0.2.1" if lost else "192.0.2.0") in tunnel
+    assert ("-L" in tunnel) is not lost
+    assert given["rest"].startswith("commands:" if lost else "unix:")
+    assert given["prometheus"].startswith("unix:") is not lost
+    assert given["handover"] == ["corral", "" if lost else "token"]

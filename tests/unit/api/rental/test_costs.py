@@ -163,8 +163,15 @@ def test_what_ends_when_the_budget_is_spent() -> None:
         "(budget.guard is off)"
     )
     assert forecast(Spend(2.0, 11.0), guard="5m") == (
-        "the budget is spent: the guard on desk drains gpu[0-1] then, gives jobs 10m to save, and "
+        "the budget is spent: the guard on desk drains gpu[0-1] now, gives jobs 10m to save, and "
         "ends the machines"
+    )
+    # 10 minutes of grace and two rounds of 5 minutes before the budget is spent.
+    begins = forecast(Spend(2.0, 5.0), guard="5m")
+    assert begins.startswith("at this rate the budget is spent in 2.5 h: the guard on desk drains ")
+    assert "gpu[0-1] in 2.2 h, " in begins
+    assert "in 0.2 h: the guard on desk drains gpu[0-1] now, " in forecast(
+        Spend(2.0, 9.6), guard="5m"
     )
     assert "spent at the latest in 2.5 h" in forecast(Spend(2.0, 5.0, 1))
     assert forecast(Spend(0.0, 5.0), ()) == ""

@@ -96,7 +96,7 @@ def test_a_dash_is_standard_output(corral: Run, lab: Path) -> None:
 
 
 def test_a_plan_on_standard_output(corral: Run, lab: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def planned(spec: ClusterSpec, emit: object = None) -> Plan:
+    async def planned(spec: ClusterSpec, emit: object = None, **_: object) -> Plan:
         return Plan(spec.name, "a", "b", stages=())
 
     monkeypatch.setattr("corral.api.plan", planned)

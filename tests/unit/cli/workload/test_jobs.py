@@ -342,7 +342,7 @@ def test_one_job_and_what_it_used(corral: Run, fake: Fake, known: Any) -> None:
 def test_jobs(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
     fake.answer("jobs", JOBS)
     result = corral("jobs", "--all")
-    assert fake.calls["jobs"][0][1] == {"ended": True}
+    assert fake.calls["jobs"][0][1] == {"ended": True, "checks": False}
     golden("cli/jobs.txt", result.stdout)
     data = stdout_json(corral("jobs", "--json"))
     assert [(j["state"], j["exit_code"]) for j in data["jobs"]] == [

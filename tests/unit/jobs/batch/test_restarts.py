@@ -30,6 +30,10 @@ case "$*" in
   *) exit 97 ;;
 esac
 """
+SINFO = """#!/bin/sh
+echo "node0 none"
+if [ -e "$FAKE/taken" ]; then echo "node1 corral: the cloud takes this machine back"; fi
+"""
 
 
 class Machine:
@@ -39,7 +43,12 @@ class Machine:
         self.bin, self.work, self.fake = folder / "bin", folder / "job", folder / "fake"
         for made in (self.bin, self.work, self.fake):
             made.mkdir()
-        for name, text in (("srun", SRUN), ("scontrol", SCONTROL), ("ip", "#!/bin/sh\n")):
+        for name, text in (
+            ("srun", SRUN),
+            ("scontrol", SCONTROL),
+            ("ip", "#!/bin/sh\n"),
+            ("sinfo", SINFO),
+        ):
             (self.bin / name).write_text(text)
             (self.bin / name).chmod(0o755)
 
@@ -124,6 +133,22 @@ def test_without_progress_it_is_not_started_again(machine: Machine) -> None:
     assert "saved no checkpoint after 000000000004" in machine.log()
     machine.run('touch "$CORRAL_CHECKPOINTS/000000000005.sha256"; exit 75')
     assert machine.requeued
+
+
+@pytest.mark.parametrize("ends", ["exit 75", "exit 3", "kill -USR1 $$"])
+def test_a_job_whose_node_is_taken_back_starts_again_though_it_saved_nothing(
+    ends: str, machine: Machine
+) -> None:
+    """Twice within an interval: the second time no checkpoint is new, by nobody's fault."""
+    folder = machine.work / "checkpoints"
+    folder.mkdir()
+    (folder / "000000000005.sha256").touch()
+    assert machine.run("exit 75") == 75
+    assert not machine.requeued
+    (machine.fake / "taken").touch()
+    machine.run(ends)
+    assert machine.requeued
+    assert "its cloud takes back node1: the job starts again" in machine.log()
 
 
 @pytest.mark.parametrize(

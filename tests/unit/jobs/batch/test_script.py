@@ -300,6 +300,54 @@ def test_a_python_that_is_not_there_ends_the_job(machine: Machine, environments:
     assert f"corral: no Python {alone} on" in machine.log("rank-0")
 
 
+ACCELERATE = "accelerate launch with several processes knows of one machine"
+
+
+@pytest.mark.parametrize(
+    ("command", "env", "warning"),
+    [
+        (("python3", "mpi.py"), {}, "Slurm starts MPI without PMIx and PMI-2 here"),
+        (("python3", "mpi.py"), {"PMIX_RANK": "0"}, ""),
+        (("python3", "mpi.py"), {"PMI_RANK": "0"}, ""),
+        (("python3", "plain.py"), {}, ""),
+        (("accelerate", "launch", "train.py"), {"CUDA_VISIBLE_DEVICES": "0"}, ""),
+        (("accelerate", "launch", "train.py"), {"CUDA_VISIBLE_DEVICES": "0,1"}, ACCELERATE),
+        (("accelerate", "launch", "--num_processes", "4", "train.py"), {}, ACCELERATE),
+        (("accelerate", "launch", "--num_machines", "3", "train.py"), {}, ""),
+        (("deepspeed", "train.py"), {}, "deepspeed knows of one machine"),
+        (("deepspeed", "--hostfile=h", "train.py"), {}, ""),
+        (("python3", "PIPE"), {}, ""),
+    ],
+)
+def test_the_first_rank_warns_of_separate_worlds(
+    machine: Machine, command: tuple[str, ...], env: dict[str, str], warning: str
+) -> None:
+    """Once; and the rank's own variables stay as they are."""
+    for name, text in {
+        "mpi.py": "from mpi4py import MPI\n",
+        "plain.py": "# as mpi4py\n",
+        "python3": "#!/bin/sh\necho $remedy\n",
+        "accelerate": "#!/bin/sh\necho $remedy\n",
+        "deepspeed": "#!/bin/sh\necho $remedy\n",
+    }.items():
+        (machine.bin / name).write_text(text)
+        (machine.bin / name).chmod(0o755)
+    os.mkfifo(machine.bin / "PIPE")  # which nobody writes into: reading it would never end
+    named = ("i.py", "PIPE")
+    words = tuple(str(machine.bin / w) if w.endswith(named) else w for w in command)
+    try:
+        ran = machine.run(JobSpec(command=words, nodes=2, env={**env, "remedy": "mine"}), "")
+    finally:
+        (machine.bin / "python3").unlink()
+        (machine.bin / "PIPE").unlink()
+    assert (ran.returncode, machine.log("batch")) == (0, "")
+    assert machine.log("rank-1") == "mine\n"
+    expected = f"corral: warning: {warning}, so each of 2 ranks is a separate world: "
+    first = machine.log("rank-0")
+    assert first.endswith("mine\n")
+    assert first.startswith(expected) if warning else first == "mine\n"
+
+
 TEXT = st.text(
     st.characters(exclude_characters="\0", exclude_categories=["Cs"]), max_size=30
 ) | st.sampled_from(["'", '"', "$(touch x)", "`id`", "a\nEND_OF_RANK\nb", "-n", "\\", "{x}", "%t"])

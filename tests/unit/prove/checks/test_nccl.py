@@ -43,10 +43,13 @@ GOOGLE = "Google Compute Engine"
         (Machine((B200,) * 8, "roce", 8, 400, GOOGLE), "a4"),
         (Machine(("NVIDIA GeForce RTX 5090",), "ethernet", 1, 2.5), "2.5gbe"),
         # Nearly so: nobody published figures of these.
+        (Machine((B200,) * 8, "infiniband", 8, 400, "DGXB200"), ""),
         (Machine((H200,) * 8, "roce", 8, 400, "PowerEdge XE9680"), ""),
         (Machine((B200,) * 8, "roce", 8, 400, "PowerEdge XE9680"), ""),
         (Machine(("NVIDIA GB200",) * 4, "roce", 4, 400, GOOGLE), "a4x"),
         (Machine(("NVIDIA GB200",) * 4, "roce", 4, 400), ""),
+        (Machine(("NVIDIA GB200",) * 8, "infiniband", 8, 400), ""),
+        (Machine(("NVIDIA B300 SXM6 AC",) * 8, "infiniband", 8, 800, "DGXB300"), ""),
         (Machine(("NVIDIA H100 PCIe",) * 8, "infiniband", 8, 400), ""),
         (Machine(("NVIDIA H100 NVL",) * 8, "infiniband", 8, 400), ""),
         (Machine(("NVIDIA A100 80GB PCIe",) * 8, "infiniband", 8, 200), ""),

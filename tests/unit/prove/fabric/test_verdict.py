@@ -24,6 +24,15 @@ def table_of(busbw: float, size: int = GIB, **more: object) -> Table:
     return Table((row,), REDUCE, certain=True, ranks=2, complete=True, **more)  # type: ignore[arg-type]
 
 
+def test_a_result_without_a_check_does_not_count_next_to_one_with_it() -> None:
+    # All-to-all of two H200, nccl-tests 2.19.6: in place, a rank's own part does not move.
+    out, within = Timing(12699.8, 676.38, 338.19, wrong=0), Timing(11774.2, 729.56, 364.78)
+    row = Row(158, 8 * GIB, 2 * GIB, "float", "none", -1, out, within)
+    assert row.best == 338.19
+    unchecked = dataclasses.replace(row, out_of_place=dataclasses.replace(out, wrong=None))
+    assert unchecked.best == 364.78
+
+
 @pytest.mark.parametrize(("nodes", "times"), [(2, 1.875), (4, 1.2917), (8, 1.125), (16, 1.0583)])
 def test_trees_over_several_nodes_of_eight(nodes: int, times: float) -> None:
     topology = Topology(8, 200, gpus=8)

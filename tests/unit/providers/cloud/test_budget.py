@@ -28,7 +28,12 @@ def test_spend_counts_what_runs_and_what_ran() -> None:
         (Budget(per_hour=5), Spend(0, 0), [None], "not known"),
         (Budget(per_hour=5), Spend(0, 0, 1), [1.0], "1 rented machine is not known"),
         (Budget(total=10), Spend(0, 0, 1), [], ""),
-        (Budget(total=10), Spend(0, 9.9), [99.0], ""),
+        # The end of it all is within the budget: 10 minutes of grace, two polls, ending them.
+        (Budget(total=10), Spend(0, 9.0), [4.9], ""),
+        (Budget(total=10), Spend(0, 9.0), [5.0], "1.00 $ would be needed"),
+        (Budget(total=10), Spend(3.0, 9.0), [3.0], "9.00 $ are spent"),
+        (Budget(total=10, guard="5m"), Spend(0, 9.0), [2.9], ""),
+        (Budget(total=10, guard="5m"), Spend(0, 9.0), [3.0], "1.00 $ would be needed"),
         (Budget(total=10), Spend(0, 10.0), [1.0], "10.00"),
         (Budget(total=10), Spend(1, 11.0), [], ""),
         (None, Spend(0, 1e9), [None], ""),

@@ -257,6 +257,18 @@ def test_capacity_is_asked_for_one_way_only() -> None:
         assert s["enable_placement"] is (case != "flex")
 
 
+def test_spot_machines_watch_for_their_end_and_no_others_do() -> None:
+    made = runners(deployment_of(mega(**CASES["spot-filestore"])), "a3mega_startup")
+    assert "case ${1-} in\nwatch)" in made["/usr/local/lib/corral/preemption.sh"]
+    unit = made["node-preemption.sh"]
+    assert "CORRAL_NOTICE_URL=http://metadata.google.internal/computeMetadata/v1/instance/" in unit
+    assert "preemption.sh watch" in unit
+    assert "@" not in unit.partition("[Unit]")[2]
+    for case in ("today", "flex"):
+        others = runners(deployment_of(mega(**CASES[case])), "a3mega_startup")
+        assert "node-preemption.sh" not in others
+
+
 def test_the_prolog_is_pinned_and_its_digest_checked() -> None:
     for case in ("today", "seed"):
         runners = modules(deployment_of(mega(**CASES[case])))["controller_startup"]["settings"]

@@ -69,6 +69,7 @@ DIFFERENCES: Final = (
     ),
     Difference("slurm-image", "disk_size|image_family", YOURS, RDMA),
     Difference("slurm-image", "omit_external_ip", PRIVATE),
+    Difference("slurm-image", r"labels\..*", "what the image is made from: it is known again"),
     Difference(
         "image_build_script",
         "docker.*|install_ansible",

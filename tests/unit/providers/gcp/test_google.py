@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from corral.errors import CorralError
 from corral.providers.cloud.client.http import Caller, Dialect
 from corral.providers.cloud.client.rate_limit import Pacer
 from corral.providers.gcp.google import ENDPOINT, PLACE, Google, url_of
+from corral.providers.gcp.image import Image, made_at
 from tests.embedded.mega import google as simulated
 from tests.embedded.mega import world as worlds
 
@@ -23,14 +25,26 @@ DOCUMENT = json.loads(
 )
 # Google's quota pages have it and the document's list has not: the list is not complete.
 UNLISTED = {"PREEMPTIBLE_NVIDIA_H100_MEGA_GPUS"}
+ZONE = "projects/my-project/zones/us-central1-c"
 WORLD = worlds.empty(
     instances={
         "mega-controller": {"role": "controller", "cluster": "mega", "public": "192.0.2.7"},
         "mega-a3mega-0": {"role": "compute", "cluster": "mega"},
     },
     networks={f"mega-gpunet-{i}": "mega/cluster" for i in range(8)},
-    images={"slurm-mega-1": "slurm-mega"},
-    disks={"mega-controller-save": "mega"},
+    images={
+        "slurm-mega-1": {
+            "family": "slurm-mega",
+            "labels": {"ghpc_deployment": "mega", "corral_image": "0a1b"},
+            "disk": f"{ZONE}/disks/packer-0a1b2c",
+            "finished": 0,
+        }
+    },
+    disks={"mega-controller-save": "mega", "packer-0a1b2c": "", "packer-by-hand": ""},
+    created={
+        "images/slurm-mega-1": "2026-11-22T03:57:33.123-08:00",
+        f"{ZONE}/disks/packer-0a1b2c": "2026-11-22T03:27:33.123-08:00",
+    },
 )
 
 
@@ -108,7 +122,12 @@ def test_questions_and_answers_are_the_documents(tmp_path: Path) -> None:
         assert await google.project()
         assert len(await google.instances("us-central1-c", "mega")) == 2
         assert len(await google.disks("us-central1-c", "mega")) == 1
-        assert len(await google.images("slurm-mega")) == 1
+        made = datetime(2026, 11, 22, 11, 57, 33, 123000, UTC).timestamp()
+        disk = f"{ZONE}/disks/packer-0a1b2c"
+        image = Image("slurm-mega-1", made, "READY", "0a1b", "mega", disk, deprecated=False)
+        assert await google.images("slurm-mega") == [image]
+        (image_disk,) = await google.image_disks("us-central1-c")
+        assert (image_disk["name"], made_at(image_disk)) == ("packer-0a1b2c", made - 1800)
         networks = await google.networks("mega-")
         await google.close()
         return networks

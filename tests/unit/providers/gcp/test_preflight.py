@@ -216,7 +216,8 @@ class Project:
 
     def __getattr__(self, name: str) -> Any:
         async def answer(*_: object) -> Any:
-            return [] if name in ("instances", "disks", "images") else {"name": name}
+            lists = ("instances", "disks", "image_disks", "images", "deployed", "stores")
+            return [] if name in lists else {"name": name}
 
         return answer
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import platform
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from corral.errors import CorralError
 from corral.hosts.quote import Script
 from corral.plan.make import resources_of
 from corral.roles.inventory import Site
@@ -59,6 +62,87 @@ def of_stage(cluster: Site) -> tuple[DesiredStage, ...]:
 
 def test_golden(golden: Callable[[str, str], None]) -> None:
     golden("roles/containers.txt", listing(of_stage(clustered())))
+
+
+def change_of(artifact: Artifact) -> Change:
+    change = artifact.diff(Seen(0, "absent"), Context("here"))
+    assert change is not None
+    return change
+
+
+def known(**fields: object) -> tuple[Artifact, ...]:
+    """Files of a cluster file that names none."""
+    software = Software(containers="pyxis", pyxis=Pyxis(**fields) if fields else None)
+    facts = {"os_id": "debian", "os_version": "13"}
+    cluster = site(laptop(software=software), cgroup="v2", **facts)
+    return tuple(
+        r
+        for stage in of_stage(cluster)
+        for desired in stage.desired
+        for r in desired.resources
+        if isinstance(r, Artifact)
+    )
+
+
+def test_golden_of_files_that_nobody_names(golden: Callable[[str, str], None]) -> None:
+    software = Software(containers="pyxis")
+    cluster = site(laptop(software=software), cgroup="v2", os_id="debian", os_version="13")
+    texts = [change_of(artifact).summary for artifact in known()]
+    golden("roles/containers-known.txt", listing(of_stage(cluster)) + "\n".join(texts) + "\n")
+
+
+def test_files_that_nobody_names_are_those_of_the_table() -> None:
+    files = known()
+    assert [f.name for f in files] == [f.name for f in containers.known_files()]
+    assert all(f.place.startswith("https://github.com/NVIDIA/") for f in files)
+    assert [f.machine for f in files] == ["x86_64", "x86_64", ""]
+    text = change_of(files[0]).script
+    assert "another file than Corral knows" in text
+    assert "software.pyxis.enroot" in text
+    note = containers.notice(laptop(software=Software(containers="pyxis")))
+    assert "Orign-al/Origin-Forge" in note
+    assert "pyxis-0.24.0.tar.gz" in note
+    assert not containers.notice(laptop(software=Software(containers="pyxis", pyxis=PYXIS)))
+
+
+def test_a_mirror_has_the_same_digests() -> None:
+    there = known(mirror="https://mirror.example/nvidia")
+    assert [f.sha256 for f in there] == [f.sha256 for f in known()]
+    assert there[0].place == "https://mirror.example/nvidia/enroot_4.2.1-1_amd64.deb"
+    sent = change_of(known(mirror="/srv/nvidia")[0])
+    assert sent.summary == "enroot_4.2.1-1_amd64.deb from this machine"
+
+
+def test_own_files_win_each_for_itself() -> None:
+    files = known(source=PYXIS.source)
+    assert [f.sha256 for f in files][2] == SUM
+    assert files[0].name == "enroot_4.2.1-1_amd64.deb"
+
+
+@pytest.mark.parametrize("system", [("ubuntu", "26.04"), ("debian", "11")])
+def test_a_system_that_the_table_has_not_is_refused_with_the_way_out(
+    system: tuple[str, str],
+) -> None:
+    os_id, version = system
+    software = Software(containers="pyxis")
+    cluster = site(laptop(software=software), cgroup="v2", os_id=os_id, os_version=version)
+    with pytest.raises(CorralError, match=f"no Enroot for {os_id} {version}") as refused:
+        of_stage(cluster)
+    assert "software.pyxis.enroot" in refused.value.hint
+
+
+def test_another_kind_of_machine_downloads_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("corral.state.packages.FOLDER", str(tmp_path))
+    digest = hashlib.sha256(b"text").hexdigest()
+    for machine, kept in (("vax", False), (platform.machine(), True)):
+        place = "https://files.example/x.deb"
+        artifact = Artifact(place, digest, f"{machine}.deb", machine, hint="name it")
+        script = f'curl() {{ printf text >"$5"; }}\n{change_of(artifact).script}'
+        done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True)
+        assert Path(artifact.path).exists() is kept, done.stderr
+        assert ("vax.deb is for vax: name it" in done.stderr) is not kept
 
 
 def test_nothing_without_being_asked() -> None:

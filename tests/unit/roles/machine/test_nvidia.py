@@ -38,6 +38,7 @@ SYSTEMS = {
 # PCI ids as pci.ids has them.
 RTX5090, RTX4090, GTX1080 = ("2b85",), ("2684",), ("1b80",)
 HGX_H200 = (*["22a3"] * 4, *["2335"] * 8)
+HGX_B200, HGX_B300 = ("2901",) * 8, ("3182",) * 8
 VENDOR = Nvidia(
     driver="580-open",
     cuda="13.0",
@@ -156,6 +157,7 @@ CASES: dict[str, Callable[[], Site]] = {
     ),
     "ubuntu-24.04-cuda-alone": lambda: site("ubuntu-24.04", RTX5090, CUDA_ALONE),
     "debian-13-hgx-h200-vendor": lambda: site("debian-13", HGX_H200, VENDOR, 8),
+    "ubuntu-24.04-hgx-b300-cuda-alone": lambda: site("ubuntu-24.04", HGX_B300, CUDA_ALONE, 8),
 }
 
 
@@ -287,7 +289,15 @@ REFUSED = {
         "debian-13", HGX_H200, Nvidia(), {}, "NVSwitches", "source: vendor"
     ),
     "b200 needs a subnet manager": (
-        "ubuntu-24.04", ("2901",), Nvidia(), {}, "subnet manager", "driver: none"
+        "ubuntu-24.04", HGX_B200, Nvidia(), {}, "subnet manager",
+        "580-server-open with source: vendor"
+    ),
+    "b300 needs 580": (
+        "ubuntu-24.04", HGX_B300, VENDOR.model_copy(update={"driver": "575-open"}), {},
+        "branch 575 does not know", "580-server-open"
+    ),
+    "b200 and secure boot": (
+        "ubuntu-24.04", HGX_B200, Nvidia(), {"secure_boot": True}, "Secure Boot", "firmware"
     ),
 }  # fmt: skip
 

@@ -11,11 +11,20 @@ from corral.errors import CorralError
 from corral.roles.machine import nvidia as role
 from corral.spec.load import load_text
 from corral.spec.sections.software import Nvidia
-from tests.unit.roles.machine.test_nvidia import GTX1080, HGX_H200, RTX4090, RTX5090, SYSTEMS, site
+from tests.unit.roles.machine.test_nvidia import (
+    GTX1080,
+    HGX_B200,
+    HGX_B300,
+    HGX_H200,
+    RTX4090,
+    RTX5090,
+    SYSTEMS,
+    site,
+)
 
 DRIVERS = ("auto", "535", "550-open", "550-server", "570", "580", "580-open", "580-server-open")
 CUDAS = ("none", "distribution", "12.4", "12.8", "12.9", "13.0")
-GPUS = ("rtx5090", "b200", "h100", "gtx1080", "rtx4090")
+GPUS = ("rtx5090", "b200", "b300", "h100", "gtx1080", "rtx4090")
 REPO = {
     "source": "vendor",
     "vendor_repo": "https://repository.example/cuda-keyring_1.1-1_all.deb",
@@ -88,8 +97,15 @@ def outcome(system: str, pci: tuple[str, ...], what: Nvidia, secure_boot: bool) 
     return ""
 
 
-BY_HAND = ("firmware", "by hand", "nvlsm")
-PCI = {"blackwell": RTX5090, "ada": RTX4090, "pascal": GTX1080, "hgx": HGX_H200}
+BY_HAND = ("firmware", "by hand")
+PCI = {
+    "blackwell": RTX5090,
+    "ada": RTX4090,
+    "pascal": GTX1080,
+    "hgx": HGX_H200,
+    "b200": HGX_B200,
+    "b300": HGX_B300,
+}
 
 
 @pytest.mark.parametrize("system", SYSTEMS)

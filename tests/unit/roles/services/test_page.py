@@ -20,15 +20,17 @@ from corral import agents
 from corral.errors import CorralError
 from corral.roles.order import configured
 from corral.roles.role import Share
-from corral.roles.services import corral_wheels, metrics, page
+from corral.roles.services import corral_wheels, metrics, notify, page
 from corral.roles.services.corral_wheels import locked, own_wheel
 from corral.spec.models import ClusterSpec
-from corral.spec.sections.services import Page, Services
+from corral.spec.sections.page_login import HeaderLogin, PageLogin
+from corral.spec.sections.services import Notify, OtherPage, Page, Services
 from corral.spec.systems import pythons
 from corral.state.base import Resource
 from corral.state.files import File
 from corral.state.pyenv import PythonEnv
 from corral.web import figures
+from corral.web.settings import Settings
 from tests.unit.roles.services.test_rental_guard import cluster
 from tests.unit.roles.test_cluster import laptop, site
 
@@ -68,6 +70,25 @@ def test_the_page_listens_on_loopback_and_its_settings_hold_no_secret() -> None:
     socket = contents["/etc/systemd/system/corral-web-user.socket"]
     assert "SocketUser=corral-web" in socket
     assert "SocketMode=0600" in socket
+
+
+def test_logins_without_a_token_have_a_program_of_roots() -> None:
+    login = PageLogin(header=HeaderLogin(secret_file="/etc/corral/proxy-secret"))
+    services = Services(ui=True, page=Page(names=("hpc.example.org",), login=login))
+    contents = files(page.on_controller(site(laptop(services=services))))
+    assert json.loads(contents[page.SETTINGS])["token_program"] == "/run/corral-web/login.sock"
+    socket = contents["/etc/systemd/system/corral-web-login.socket"]
+    for line in ("SocketUser=corral-web", "SocketMode=0600", "Accept=yes"):
+        assert line in socket
+    unit = contents["/etc/systemd/system/corral-web-login@.service"]
+    assert "-m corral.web.login.helper" in unit
+    assert "@include common-account" in contents["/etc/pam.d/corral-web"]
+    for line in ("CapabilityBoundingSet=", "NoNewPrivileges=yes", "LimitCORE=0"):
+        assert f"\n{line}\n" in unit
+    assert not [text for text in contents.values() if "%NAME%" in text or "%PATH%" in text]
+    plain = page.on_controller(site(laptop(services=UI)))
+    assert "token_program" not in json.loads(files(plain)[page.SETTINGS])
+    assert "stopped:corral-web-login-listen" in {r.id for r in resources(plain)}
 
 
 def test_in_a_mesh_outside_without_tls() -> None:
@@ -178,6 +199,9 @@ def test_neither_is_there_when_nothing_declares_it() -> None:
     assert {r.id for r in resources(page.on_controller(plain))} == {
         "stopped:corral-web",
         "stopped:corral-web-user-listen",
+        "stopped:corral-job-end-listen",
+        "stopped:corral-web-login-listen",
+        "file:/etc/pam.d/corral-web",
     }
 
 
@@ -355,3 +379,29 @@ def test_figures_of_jobs_and_gpus(tmp_path: Path, version: int) -> None:
 
 def test_a_users_request_has_limits_of_memory_and_tasks() -> None:
     assert "\nMemoryMax=512M\nTasksMax=64\n" in page._HELPER
+
+
+def test_what_explains_a_jobs_end_is_for_slurms_user_and_where_messages_are() -> None:
+    relay = Notify(relay="mail.example.org", sender="lab@example.org")
+    declared = site(laptop(services=Services(ui=True, notify=relay)))
+    contents = files(page.on_controller(declared))
+    socket = contents["/etc/systemd/system/corral-job-end.socket"]
+    for line in ("SocketUser=slurm", "SocketMode=0600", f"ListenStream={page.END_SOCKET}"):
+        assert f"\n{line}\n" in socket
+    unit = contents["/etc/systemd/system/corral-job-end@.service"]
+    assert "-m corral.web.users.job_end" in unit
+    for line in ("CapabilityBoundingSet=CAP_SETUID CAP_SETGID", "RuntimeMaxSec=90"):
+        assert f"\n{line}\n" in unit
+    assert notify.settings(declared, relay)["doctor"] == page.END_SOCKET
+    alone = site(laptop(services=Services(notify=relay)))
+    assert notify.settings(alone, relay)["doctor"] == ""
+    without = page.on_controller(site(laptop(services=Services(ui=True))))
+    assert "stopped:corral-job-end-listen" in {r.id for r in resources(without)}
+
+
+def test_other_clusters_are_in_the_pages_settings() -> None:
+    others = (OtherPage(name="west", url="https://west.example.org:8765"),)
+    declared = site(laptop(services=Services(ui=True, page=Page(clusters=others))))
+    settings = json.loads(files(page.on_controller(declared))[page.SETTINGS])
+    assert settings["clusters"] == {"west": "https://west.example.org:8765"}
+    Settings.model_validate(settings)

@@ -8,6 +8,7 @@ from corral.roles.inventory import Site
 from corral.roles.order import configured
 from corral.roles.order import desired_stages as desired_stages_of
 from corral.roles.services import proof
+from corral.spec.models import Slurm
 from corral.spec.sections.services import ScheduledProof
 from corral.state.base import Context, Seen
 from corral.state.service import Timer
@@ -23,7 +24,7 @@ def scheduled() -> Site:
 def test_nothing_without_a_schedule() -> None:
     base = site(laptop())
     assert proof.partition(base) == ()
-    assert proof.users(base) == ()
+    assert proof.users(site(laptop(slurm=Slurm(accounting=False)))) == ()
     (share,) = proof.on_controller(base)
     (entry,) = share.desired
     assert entry.nodes == (base.controller,)

@@ -69,6 +69,7 @@ def test_the_guard_gets_names_and_money_and_no_secret() -> None:
         "elastic": ["gpu0", "gpu1"],
         "total": 300.0,
         "grace": 600,
+        "ending": 1200,
         "clouds": {"lambda": "https://cloud.example.org"},
         "clients": {"lambda": CALLS},
     }
@@ -117,6 +118,21 @@ def test_a_memory_that_a_power_cut_spoilt_does_not_stop_the_guard(
     monkeypatch.setattr(program, "STATE", state)
     assert program.main() == 0
     assert json.loads(state.read_text())["spent"] == 0
+
+
+@pytest.mark.parametrize(
+    ("older", "reached"), [({}, True), ({"ending": 3600}, True), ({"ending": 0}, False)]
+)
+def test_the_settings_of_an_earlier_corral_have_no_ending(
+    older: dict[str, int], *, reached: bool
+) -> None:
+    """The program is written before its settings: a round in between ended in a KeyError."""
+    conf = {"cluster": "lab", "nodes": [], "elastic": [], "clouds": {}, "clients": {}}
+    money = {"total": 10.0, "grace": 3600, **older}
+    state = {"rate": 10.0}
+    turn = program.Round({**conf, **money}, state, lambda *_: None, lambda _: "", now=lambda: 9.0)
+    turn.run()
+    assert ("reached" in state) is reached
 
 
 LABEL = Label("lab", "gpu0", "abcdef").name

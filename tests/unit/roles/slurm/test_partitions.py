@@ -73,7 +73,7 @@ def test_nothing_declared_writes_nothing() -> None:
     assert keys == ["PartitionName", "Nodes", "Default", "MaxTime", "DefMemPerCPU"]
 
 
-def test_proofs_are_admitted_wherever_users_have_limits() -> None:
+def test_proofs_are_admitted_everywhere() -> None:
     spec = laptop_with({"allow_qos": ["night"], "allow_groups": ["lab"]}, qos=[{"name": "night"}])
     line = partitions(spec)["p0"]
     assert line.get("AllowQos") == "night,corral-proof"
@@ -82,7 +82,7 @@ def test_proofs_are_admitted_wherever_users_have_limits() -> None:
     proof = next(m for m in slurm_accounts.users if m.name == "corral-proof")
     assert proof.default_qos == "corral-proof"
     assert "corral-proof" in {qos.name for qos in slurm_accounts.qos}
-    free = laptop_with({"allow_groups": ["lab"]})
+    free = laptop_with({"allow_groups": ["lab"]}, slurm={"accounting": False})
     assert partitions(free)["p0"].get("AllowGroups") == "lab"
 
 

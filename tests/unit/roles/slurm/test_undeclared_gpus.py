@@ -40,9 +40,18 @@ def test_more_than_declared_are_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "shown"), [("T400", "1 T400"), ("", "1 that nvidia-smi does not list")]
+    ("name", "shown", "hint"),
+    [
+        (
+            "T400",
+            "1 T400",
+            "gpus: [{type: h100, count: 8}, {type: t400, count: 1}] in group a; a machine unlike "
+            f"the others of its group needs a separate group; or {OUT}",
+        ),
+        ("", "1 that nvidia-smi does not list", OUT),
+    ],
 )
-def test_a_count_is_no_way_out_where_models_differ(name: str, shown: str) -> None:
+def test_a_count_is_no_way_out_where_models_differ(name: str, shown: str, hint: str) -> None:
     """A card for the display, or a GPU that fails."""
     here = site(apart())
     there = (*gpus(8), Gpu("/dev/nvidia8", name))
@@ -50,7 +59,7 @@ def test_a_count_is_no_way_out_where_models_differ(name: str, shown: str) -> Non
     with pytest.raises(CorralError) as error:
         desired_stages(replace(here, facts=facts))
     assert error.value.message.startswith(f"this machine has 9 GPUs (8 H100, {shown}), and the")
-    assert error.value.hint == f"a group has GPUs of one model: {OUT}"
+    assert error.value.hint == hint
 
 
 def test_machines_that_the_provider_makes_and_groups_without_gpus_are_not_judged() -> None:

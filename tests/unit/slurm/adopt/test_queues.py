@@ -40,8 +40,9 @@ PartitionName=old Nodes=n1 State=DRAIN OverSubscribe=FORCE:2 AllowAccounts=x Max
 """
 
 
-def adopted(conf: str = CONF) -> tuple[ClusterSpec, str]:
-    text = cluster_file(existing({"slurm.conf": conf}, "24.11"))
+def adopted(conf: str = CONF, gres: str = "") -> tuple[ClusterSpec, str]:
+    files = {"slurm.conf": conf} | ({"gres.conf": gres} if gres else {})
+    text = cluster_file(existing(files, "24.11"))
     loaded = load_text(text, "x.yaml")
     assert loaded.spec is not None, [str(f) for f in loaded.findings]
     return loaded.spec, text.partition("# Not carried over:")[2]
@@ -76,6 +77,69 @@ def test_licences_and_fields_of_partitions_are_carried() -> None:
     assert "MaxNodes=UNLIMITED" in notes
     for word in ("PriorityTier", "OverSubscribe", "Licenses", "MaxNodes=1", "State"):
         assert word not in notes
+
+
+def test_gpus_of_several_types_and_shards_are_carried() -> None:
+    spec, notes = adopted(
+        "ClusterName=lab\nSlurmctldHost=n0(10.0.0.1)\nGresTypes=gpu,shard,nic\n"
+        "NodeName=n0 NodeAddr=10.0.0.1 CPUs=2 RealMemory=2000 "
+        "Gres=gpu:gtx970:1,gpu:gtx1060:2,shard:24,nic:1\n"
+        "NodeName=n1 NodeAddr=10.0.0.2 CPUs=2 RealMemory=2000 Gres=gpu:a100:3,shard:10\n"
+        "PartitionName=main Nodes=n[0-1] Default=YES MaxTime=INFINITE\n",
+        "NodeName=n0 Name=gpu Type=gtx970 File=/dev/nvidia0\n"
+        "NodeName=n0 Name=gpu Type=gtx1060 File=/dev/nvidia[1-2]\n"
+        "NodeName=n0 Name=shard Count=24\n",
+    )
+    several, single = spec.groups
+    assert [(g.type, g.count, g.shards) for g in several.gpus] == [
+        ("gtx970", 1, 8),
+        ("gtx1060", 2, 8),
+    ]
+    assert single.gpu is not None
+    assert (single.gpu.type, single.gpu.count, single.gpu.shards) == ("a100", 3, None)
+    assert "Gres=nic:1" in notes
+    assert "NodeName=n1 Gres=shard:10" in notes  # not as many on each GPU
+    assert "shard:24" not in notes
+
+
+TYPED = "Name=gpu Type=a100 File=/dev/nvidia[0-1]\nName=gpu Type=t4 File=/dev/nvidia[2-3]\n"
+LAST = "Name=shard Count=4 File=/dev/nvidia2\nName=shard Count=4 File=/dev/nvidia3\n"
+
+
+def shards(gres: str, parts: str = "gpu:a100:2,gpu:t4:2,shard:8") -> tuple[list[int | None], bool]:
+    """Shards of each GPU by types, and whether the Gres is reported as not carried over."""
+    spec, notes = adopted(
+        "ClusterName=lab\nSlurmctldHost=n0(10.0.0.1)\nGresTypes=gpu,shard\n"
+        f"NodeName=n0 NodeAddr=10.0.0.1 CPUs=2 RealMemory=2000 Gres={parts}\n"
+        "PartitionName=main Nodes=n0 Default=YES MaxTime=INFINITE\n",
+        gres,
+    )
+    return [gpu.shards for gpu in spec.groups[0].gpu_kinds], "Gres=shard:" in notes
+
+
+def test_shards_of_several_types_are_those_of_their_devices() -> None:
+    assert shards(TYPED + LAST) == ([None, 4], False)
+    assert shards(TYPED + LAST, "gpu:a100:2,gpu:t4:2,shard:t4:8") == ([None, 4], False)
+    assert shards(LAST, "gpu:t4:2,shard:8") == ([4], False)
+    assert shards("", "gpu:t4:2,shard:t4:8") == ([4], False)
+
+
+@pytest.mark.parametrize(
+    ("gres", "parts"),
+    [
+        ("", "gpu:a100:2,gpu:t4:2,shard:8"),  # which GPUs they are of is nowhere
+        ("", "gpu:a100:2,gpu:t4:2,shard:t4:8"),
+        (LAST, "gpu:a100:2,gpu:t4:2,shard:8"),  # of which type its devices are is nowhere
+        (TYPED + LAST, "gpu:a100:2,gpu:t4:2,shard:a100:8"),
+        (TYPED + LAST, "gpu:a100:2,gpu:t4:2,shard:16"),
+        (TYPED + LAST.replace("4 File=/dev/nvidia3", "2 File=/dev/nvidia3"),
+         "gpu:a100:2,gpu:t4:2,shard:6"),
+        ("Name=shard Count=8 File=/dev/nvidia0\n", "gpu:t4:2,shard:8"),  # one is not shared
+    ],
+)  # fmt: skip
+def test_shards_that_the_files_do_not_explain_are_reported(gres: str, parts: str) -> None:
+    carried, reported = shards(gres, parts)
+    assert (set(carried), reported) == ({None}, True)
 
 
 FILE = """\

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.slurm.conf.conf_file import Setting
-from corral.slurm.conf.model import ClusterConf, PartitionConf
+from corral.slurm.conf.model import ClusterConf, GpuConf, PartitionConf
 from corral.slurm.conf.parse import parse
 from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
@@ -120,9 +120,9 @@ def with_partition(name: str, time: str = "INFINITE", *more: str) -> ClusterConf
         (with_node(cpus=0, sockets=0), "CPUs"),
         (with_node(memory_mib=1), "is not a memory"),
         (with_node(features=("a b",)), "cannot be a feature"),
-        (with_node(gpu_type="RTX 5090"), "cannot be a GPU type"),
-        (with_node(gpu_count=-1), "-1 GPUs"),
-        (with_node(gpu_files="/etc/passwd"), "does not name GPU device files"),
+        (with_node(gpus=(GpuConf("RTX 5090", 1, "/dev/nvidia0"),)), "cannot be a GPU type"),
+        (with_node(gpus=(GpuConf("a", -1, "/dev/nvidia0"),)), "-1 GPUs"),
+        (with_node(gpus=(GpuConf("a", 1, "/etc/passwd"),)), "does not name GPU device files"),
         (with_partition("default"), "cannot be a partition name"),
         (with_partition("main", "forever"), "is not a time limit"),
         (with_partition("main", "INFINITE", "ghost"), "names ghost"),
@@ -154,9 +154,9 @@ def test_no_text_becomes_a_line_of_its_own(text: str) -> None:
         broken(controller=text),
         broken(controller_address=text),
         with_node(address=text),
-        with_node(gpu_type=text),
+        with_node(gpus=(GpuConf(text, 1, "/dev/nvidia0"),)),
         with_node(features=(text,)),
-        with_node(gpu_files=text),
+        with_node(gpus=(GpuConf("a", 1, text),)),
         with_partition(text),
         with_partition("main", text),
         broken(settings=(Setting("SlurmdTimeout", text),)),

@@ -45,9 +45,26 @@ def test_numbers_in_each_versions_shape() -> None:
     }
 
 
+@pytest.mark.parametrize("version", [38, 40, 42, 45])
+@pytest.mark.parametrize(
+    "value", ["now+1hour", "18:00", "tomorrow", "Noon", "2027-01-31T08:00", "1/31/27"]
+)
+def test_a_begin_is_left_to_the_controllers_clock(value: str, version: int) -> None:
+    assert asked(f"--begin={value}", version) == {"begin_time": value}
+
+
+@pytest.mark.parametrize(
+    ("value", "version"), [("now+1hour", 39), ("010227", 42), ("1e9", 42), ("-5", 42), ("null", 42)]
+)
+def test_a_begin_that_would_be_read_as_another_time_is_refused(value: str, version: int) -> None:
+    with pytest.raises(CorralError, match="line 2: --begin: ") as caught:
+        asked(f"--begin={value}", version)
+    assert caught.value.code is Code.SPEC_INVALID
+
+
 def test_all_faults_at_once() -> None:
     with pytest.raises(CorralError) as caught:
-        options_of("#!/bin/sh\n#SBATCH --nodez=1\n#SBATCH --begin=now\n#SBATCH hetjob\n", 42)
+        options_of("#!/bin/sh\n#SBATCH --nodez=1\n#SBATCH --deadline=now\n#SBATCH hetjob\n", 42)
     assert caught.value.code is Code.SPEC_INVALID
     assert [line.split(":")[0] for line in caught.value.tail.splitlines()] == [
         "line 2",

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from corral.errors import CorralError
 from corral.slurm.adopt.rules.gres import AUTODETECT
+from corral.slurm.conf.sizes import sizes
 from corral.spec.models import Slurm
 from corral.spec.slurm.keys import KeyGroup, WordGroup, key_table, word_table
 from corral.spec.slurm.releases import (
@@ -27,6 +28,7 @@ from corral.spec.slurm.releases import (
     since,
     written,
 )
+from corral.spec.slurm.tarballs import tarball_of, tarballs
 from corral.tables import parse_table
 
 RELEASES = st.builds(Release, st.integers(14, 30), st.sampled_from([2, 3, 5, 8, 11]))
@@ -75,7 +77,8 @@ def test_every_feature_has_a_row_and_every_row_a_source(repo: Path) -> None:
 
 def test_every_feature_is_asked_for(repo: Path) -> None:
     text = "\n".join(f.read_text() for f in (repo / "src").rglob("*.py"))
-    assert [f for f in Feature if f"Feature.{f.name}" not in text] == []
+    by_size = {row.feature for row in sizes()}
+    assert [f for f in Feature if f"Feature.{f.name}" not in text and f not in by_size] == []
 
 
 def word(key: str, name: str) -> WordGroup:
@@ -105,7 +108,7 @@ def test_features_agree_with_the_tables_that_are_made_from_slurms_source() -> No
          "feature: sackd\n  since: 23.11",
          "features.yaml:35:3: 9.since: Value error, not a release in quotes"),
         ("features", tuple[FeatureRow, ...], "- feature: metrics", "- feature: metric",
-         "features.yaml:70:3: 21.feature: Input should be"),
+         "features.yaml:73:3: 22.feature: Input should be"),
         ("releases", tuple[ReleaseRow, ...], "use: written", "use: writes",
          "releases.yaml:10:22: 2.use: Input should be"),
         ("releases", tuple[ReleaseRow, ...], "['21.08', '20.11']", "['21.08', '20-11']",
@@ -184,3 +187,15 @@ def test_a_release_in_code_is_found(code: str) -> None:
 )
 def test_what_is_none_is_not(code: str) -> None:
     assert not releases_in(code)
+
+
+def test_known_archives_are_of_releases_that_corral_writes() -> None:
+    rows = tarballs()
+    assert len({row.version for row in rows}) == len(rows) >= 3
+    for row in rows:
+        assert Release.parse(row.version.rpartition(".")[0]) in written()
+        assert row.address.endswith(f"/slurm-{row.version}.tar.bz2")
+        assert re.fullmatch("[0-9a-f]{64}", row.sha256)
+        assert row.seen
+        assert tarball_of(row.version) is row
+    assert tarball_of("25.11.99") is None

@@ -178,3 +178,25 @@ def test_times_and_memory_are_read_as_sacctmgr_writes_them() -> None:
         assert qos_fields(Quality("low", max_wall=wall))["MaxWall"] == str(seen)
     row = SEEN.replace("mem=10G", "mem=1.50T")
     assert parse(row).qos["high"]["GrpTRES mem"] == str(1536 * 1024)
+
+
+def test_an_account_of_corrals_own_is_held_to_its_qos_without_limits() -> None:
+    """Where the file declares none, what others have is left as it is."""
+    qos = ("normal", "own")
+    account = Account("own", qos=qos, default_qos="own", own=True)
+    member = Member("own", "own", qos=qos, default_qos="own", own=True)
+    desired = SlurmAccounts(
+        "lab", (account, VISION), (member, ALICE), (Quality("own"),), limits=False
+    )
+    change = diff(desired, EMPTY)
+    assert change is not None
+    assert "DefaultQOS=own" in change.script
+    assert "Fairshare=5" not in change.script
+    seen = (
+        "@assoc\nown||root|1||||normal,own|own\nown|own||1||||normal,own|own\n"
+        "vision||root|9||||normal|\nvision|alice||9||||normal|\n"
+        "@account\nown|corral\nvision|corral\n@user\nown|own\nalice|vision\n"
+        "@qos\nnormal|Normal QOS default|0||||||||\nown|corral|0||||||||"
+    )
+    assert diff(desired, seen) is None
+    assert diff(desired, seen.replace("own|own||1||||", "own|own||1|gres/gpu=1|||")) is not None

@@ -55,10 +55,7 @@ test("what a job used of what it was given", () => {
   /** @param {JobUse} use */
   const words = (use) => texts(UseFacts({ use }));
   const used = { cpu_s: 3600, cpu_given_s: 4 * 3600, memory: 512.4, memory_given: 640 };
-  assert.match(
-    words(used),
-    /CPU time 1 h 0 min of 4 h 0 min, 25 % memory 512 MiB of 640 MiB, 80 %/,
-  );
+  assert.match(words(used), /CPU time 1 h of 4 h, 25 % memory 512 MiB of 640 MiB, 80 %/);
   const none = { cpu_s: null, cpu_given_s: 100, memory: null, memory_given: 640 };
   assert.match(words(none), /CPU time not measured memory not measured Accounting has no samples/);
   const little = { cpu_s: 1, cpu_given_s: null, memory: 0.4, memory_given: 640 };

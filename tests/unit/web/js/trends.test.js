@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { aligned, digits } from "../../../../src/corral/web/static/js/lib/curves.js";
+import { aligned, digits, newest } from "../../../../src/corral/web/static/js/lib/curves.js";
 import { plotted, Trends } from "../../../../src/corral/web/static/js/cluster/trends.js";
 import { shown } from "./records.js";
 
@@ -38,4 +38,15 @@ test("history: curves, an empty one, a failure, and nothing without Prometheus",
   assert.match(card({ past: PAST, wrong: "Prometheus does not answer" }), /does not answer/);
   assert.equal(card({ past: { ...PAST, from: "", curves: [] } }), "");
   assert.equal(card({}), "");
+});
+
+test("a legend shows what is pointed at, else the newest value", () => {
+  const written = newest((value) => `${value} W`);
+  /** @type {any} */
+  const plot = { data: [[10, 20, 30], [1, 2, 3], [1, 2, null], []] };
+  assert.equal(written(plot, 2, 1, 1), "2 W");
+  assert.equal(written(plot, /** @type {any} */ (null), 1, null), "3 W");
+  assert.equal(written(plot, /** @type {any} */ (null), 2, null), "-");
+  assert.equal(written(plot, /** @type {any} */ (null), 2, 1), "-");
+  assert.equal(written(plot, /** @type {any} */ (null), 3, null), "-");
 });

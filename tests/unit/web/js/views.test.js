@@ -11,7 +11,13 @@ import {
 import { aligned, moment, shortest } from "../../../../src/corral/web/static/js/lib/curves.js";
 import { FindingView } from "../../../../src/corral/web/static/js/lib/diagnosis.js";
 import { ReportView } from "../../../../src/corral/web/static/js/operations/doctor.js";
-import { choice, choicesOf } from "../../../../src/corral/web/static/js/jobs/choices.js";
+import {
+  choice,
+  choicesOf,
+  FreeWords,
+  Offers,
+  offersOf,
+} from "../../../../src/corral/web/static/js/jobs/choices.js";
 import { EndView } from "../../../../src/corral/web/static/js/jobs/failure.js";
 import { JobFacts } from "../../../../src/corral/web/static/js/jobs/job.js";
 import {
@@ -57,7 +63,7 @@ const PLAN = {
   },
   machines: [{ node: "gpu3", action: "create", summary: "8 H200" }],
   stages: [{ name: "slurm", title: "Slurm", changes: [change()], roll: null }],
-  ...{ deferred: [], leaving: [] },
+  ...{ deferred: [], leaving: [], unreachable: {} },
 };
 
 test("a plan: worst impact, machines, stages, each change with before and after", () => {
@@ -255,7 +261,7 @@ test("a job's facts leave out what is not known", () => {
   const words = texts(JobFacts({ job: job({ reason: "None" }), at: 2090 }));
   assert.match(
     words,
-    /user kim \(lab\) partition main nodes node1 given 2 GPUs, 8 CPUs, 2.0 GiB time 1 min of 1 h 0 min/,
+    /user kim \(lab\) partition main nodes node1 given 2 GPUs, 8 CPUs, 2.0 GiB time 1 min of 1 h/,
   );
   assert.doesNotMatch(words, /comment|depends on|restarts|why pending|ended|reason/);
   const over = job({
@@ -384,8 +390,10 @@ test("what is in use stays so until it changes, and a quiet day is two points", 
 });
 
 test("an axis of times has at least a minute, also for one sample", () => {
-  assert.deepEqual(shortest(null, 1000, 1000), [940, 1000]);
-  assert.deepEqual(shortest(null, 1000, 2000), [1000, 2000]);
+  const several = { data: [[1000, 1500, 2000]] };
+  assert.deepEqual(shortest(several, 1000, 1000), [940, 1000]);
+  assert.deepEqual(shortest(several, 1000, 2000), [1000, 2000]);
+  assert.deepEqual(shortest({ data: [[1000]] }, 900, 1100), [940, 1000]);
 });
 
 test("times at an axis are as exact as its lines are apart, and short", () => {
@@ -437,7 +445,7 @@ test("when a job would start", () => {
   assert.match(words("no answer"), /unknown: no answer$/);
   assert.equal(words({ start_at: 1_000_010, nodes: "n1" }), "Slurm would start it now on n1.");
   const later = words({ start_at: 1_007_200, nodes: "n[1-2]" });
-  assert.match(later, /^Slurm would start it at 1970-01-12 .*, in 2 h 0 min on n\[1-2\], as/);
+  assert.match(later, /^Slurm would start it at 1970-01-12 .*, in 2 h on n\[1-2\], as/);
   assert.match(words({ start_at: null, nodes: "" }), /does not report/);
 });
 
@@ -462,8 +470,8 @@ test("partitions, accounts and QOS are choices with what is free or left", () =>
   const words = (/** @type {string} */ name) =>
     (choicesOf(name, choices) ?? []).map(({ words: each }) => each);
   assert.deepEqual(words("partition"), [
-    "the default one, main: 3 of 4 nodes idle, 12 of 16 GPUs free, 2 h 0 min at most",
-    "main: 3 of 4 nodes idle, 12 of 16 GPUs free, 2 h 0 min at most",
+    "the default one, main: 3 of 4 nodes idle, 12 of 16 GPUs free, 2 h at most",
+    "main: 3 of 4 nodes idle, 12 of 16 GPUs free, 2 h at most",
     "cpu: 3 of 4 nodes idle, 40 of 64 CPUs free",
     "old: takes no jobs (drain)",
   ]);
@@ -472,10 +480,34 @@ test("partitions, accounts and QOS are choices with what is free or left", () =>
     "lab: 3 GPUs left, 1 job left",
   ]);
   assert.deepEqual(words("qos"), ["the account's", "high"]);
+  const free = (/** @type {string} */ name, /** @type {string} */ chosen) =>
+    texts(FreeWords({ offered: choicesOf(name, choices), chosen }));
+  const all = "3 of 4 nodes idle, 12 of 16 GPUs free, 2 h at most";
+  assert.equal(free("partition", "").trim(), `main: ${all}`);
+  assert.equal(free("partition", "main").trim(), all);
+  assert.equal(free("account", "lab").trim(), "3 GPUs left, 1 job left");
+  assert.equal(FreeWords({ offered: choicesOf("qos", choices), chosen: "high" }), null);
+  assert.equal(FreeWords({ offered: null, chosen: "" }), null);
   assert.equal(choicesOf("partition", null), null);
   assert.equal(choicesOf("mem", choices), null);
   const kept = shown(choice({ name: "qos", id: "q" }, choicesOf("qos", choices) ?? [], "old"));
   assert.match(kept, /old: not offered to you now/);
+});
+
+test("images and environments that are there are offered next to what is typed", () => {
+  const images = [{ path: "/shared/<b>.sqsh", size: 5_000_000 }];
+  const there = { images, pythons: ["/shared/env"], cut: false };
+  const [offer] = offersOf("container", there);
+  assert.equal(offer.value, "/shared/<b>.sqsh");
+  assert.deepEqual(offersOf("python", there), [{ value: "/shared/env" }]);
+  assert.deepEqual(offersOf("mem", there), []);
+  assert.deepEqual(offersOf("container", null), []);
+  assert.equal(Offers({ name: "container", offers: [], cut: false }), null);
+  const [list, words] = Offers({ name: "container", offers: [offer], cut: false }) ?? [];
+  assert.equal(list.props.id, "offers-container");
+  assert.match(texts(words), /1 image on shared storage: choose/);
+  const [, more] = Offers({ name: "container", offers: [offer], cut: true }) ?? [];
+  assert.match(texts(more), /1 image on shared storage, not all that are there: choose/);
 });
 
 test("a schema's references and optional fields are followed", () => {
@@ -497,10 +529,11 @@ test("the fields next to a script hold what its lines ask for, and send what was
   };
   const script = "#!/bin/sh\r\nls\r\n";
   const values = submit.scriptValues({}, given, "/shared");
+  const empty = { partition: "", account: "", qos: "", array: "", output: "" };
   assert.deepEqual(values, {
-    ...{ name: "train", workdir: "/shared/run", partition: "", nodes: "2", gpus: "", minutes: "" },
+    ...{ name: "train", workdir: "/shared/run", nodes: "2", gpus: "", minutes: "", ...empty },
   });
-  const plain = { script: "#!/bin/sh\nls\n", name: "", workdir: "/shared/run", partition: "" };
+  const plain = { script: "#!/bin/sh\nls\n", name: "", workdir: "/shared/run", ...empty };
   assert.deepEqual(submit.scriptBody(script, values, given), plain);
   const typed = submit.scriptValues({ nodes: "3", gpus: "1", name: "" }, given, "/shared");
   assert.equal(typed.name, ""); // emptied: the line counts

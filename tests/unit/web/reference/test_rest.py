@@ -12,7 +12,8 @@ from pydantic import TypeAdapter
 
 from corral.jobs.model import JobSpec
 from corral.web.app import ROUTES
-from corral.web.reference.rest import BODIES, description, operations, page
+from corral.web.openapi import BODIES
+from corral.web.reference.rest import description, operations, page
 from corral.web.users.scopes import NEEDED
 
 FILE = Path(__file__).parents[4] / "docs/reference/rest.md"

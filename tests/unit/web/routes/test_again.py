@@ -19,7 +19,7 @@ from corral.slurm.records import Job
 from corral.web import schemas
 from corral.web.routes.form import form_of
 from tests.unit.web.fake import FakeRest, Page
-from tests.unit.web.test_schemas import held
+from tests.unit.web.shapes import held
 
 
 class Keeping:

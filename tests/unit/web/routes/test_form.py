@@ -19,8 +19,8 @@ from corral.web import app as app_module
 from corral.web import schemas
 from corral.web.users.user_commands import BySsh
 from tests.unit.web.fake import FakeRest, Page
+from tests.unit.web.shapes import held
 from tests.unit.web.test_page_js import NODE
-from tests.unit.web.test_schemas import held
 from tests.unit.web.users.test_owner import spec
 
 SUBMIT = Path(app_module.__file__).parent / "static" / "js" / "jobs" / "submit.js"

@@ -15,7 +15,7 @@ from corral.web import schemas
 from corral.web.slurm.efficiency import GpuUse
 from corral.web.slurm.response_cache import KEEP_TROUBLE_S, ResponseCache
 from tests.unit.web.fake import FakeRest, Page
-from tests.unit.web.test_schemas import held
+from tests.unit.web.shapes import held
 
 DBD = "/slurmdb/v0.0.{v}/"
 SHAPES = {

@@ -25,7 +25,7 @@ from corral.web.slurm.slurmrest import Login
 from corral.web.users.user_commands import ByHelper
 from corral.web.users.worker_process import WorkerProcesses, answer
 from tests.unit.web.fake import FakeRest, Page
-from tests.unit.web.test_schemas import held
+from tests.unit.web.shapes import held
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -312,9 +312,7 @@ class Explaining(WorkerProcesses):
         self.error = error
         self.asked: list[dict[str, Any]] = []
 
-    async def _ask(
-        self, question: dict[str, Any], what: str, hint: str, limit_s: float | None = None
-    ) -> dict[str, Any]:
+    async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:
         self.asked.append(question)
         if self.error:
             raise self.error

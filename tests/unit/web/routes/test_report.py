@@ -116,8 +116,12 @@ def test_the_doctors_plan_waits_for_the_terminal(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_profile_is_a_table_and_a_file_for_perfetto(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = ("steps", "wall_ms", "compute_ms", "communication_ms", "overlap_ms", "idle_ms")
+    rank = {"rank": 0, "device": "H200", "top": [], **dict.fromkeys(fields, 1)}
+    lists = {"kernels": [], "calls": [], "too_large": {}, "incomplete": False}
     recorded = SimpleNamespace(
-        as_dict=lambda: {"job": "7", "ranks": [{"rank": 0}]}, timeline=lambda: b"\x1f\x8bx"
+        as_dict=lambda: {"job": "7", "folder": "/shared/7", "ranks": [rank], **lists},
+        timeline=lambda: b"\x1f\x8bx",
     )
     asked: list[str] = []
 
@@ -135,7 +139,7 @@ def test_a_profile_is_a_table_and_a_file_for_perfetto(monkeypatch: pytest.Monkey
         async with Page(FakeRest(), spec=spec()) as page:
             assert (await page.get("jobs/7/profile")).status_code == 401
             await owner(page)
-            assert (await page.get("jobs/7/profile")).json()["ranks"] == [{"rank": 0}]
+            assert (await page.get("jobs/7/profile")).json()["ranks"] == [rank]
             reply = await page.get("jobs/7/profile.json.gz")
             assert reply.content == b"\x1f\x8bx"
             assert reply.headers["content-type"] == "application/gzip"

@@ -27,7 +27,7 @@ from corral.web.slurm.slurmrest import Login
 from corral.web.users.user_commands import ByHelper
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.routes.test_form import USER
-from tests.unit.web.test_schemas import held
+from tests.unit.web.shapes import held
 from tests.unit.web.users.test_owner import spec
 
 # All is root's here, but what has kims- in its name: who runs the tests may be anybody.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -289,6 +291,65 @@ def test_the_daemon_that_does_not_answer_is_named_soon(
     run(work())
 
 
+class SkippedTime(asyncio.SelectorEventLoop):
+    """An event loop whose clock goes on to the next timer when there is nothing to do."""
+
+    now = 0.0
+
+    def time(self) -> float:
+        return self.now
+
+    def _run_once(self) -> None:
+        ready: Any = self._ready  # type: ignore[attr-defined]
+        timers: Any = self._scheduled  # type: ignore[attr-defined]
+        if not ready and timers:
+            self.now = max(self.now, timers[0].when())
+        super()._run_once()  # type: ignore[misc]
+
+
+class Late(Silent):
+    """The same, whose answers take some seconds, and which goes at a moment between or in them."""
+
+    def __init__(self, rest: FakeRest, took: float, goes: str) -> None:
+        super().__init__(rest)
+        self.took, self.goes, self.at = took, goes, float("inf")
+
+    async def __call__(self, request: httpx.Request) -> httpx.Response:
+        if not request.url.path.endswith("/ping") and request.url.path != "/corral":
+            await asyncio.sleep(self.took)
+        self.gone = self.goes if asyncio.get_running_loop().time() >= self.at else ""
+        return await super().__call__(request)
+
+
+@pytest.mark.parametrize("took", [0.0, 0.4, 1.2, 3.0, 8.0])
+@pytest.mark.parametrize("goes", ["slurmctld frozen", "slurmctld stopped", "slurmrestd frozen"])
+def test_a_daemon_that_goes_is_named_within_5_s(monkeypatch: Any, goes: str, took: float) -> None:
+    """By the page's own clock, whenever it goes: during a poll, in the rest after it, at a ping."""
+
+    async def named(after: float) -> float:
+        loop = asyncio.get_running_loop()
+        rest = FakeRest()
+        answer = Late(rest, took, goes)
+        poller = polled(rest, answer)
+        async with poller.watching() as queue:
+            await poller.poll()
+            answer.at = loop.time() + after
+            while not poller.now.trouble:
+                await queue.get()
+            noticed = loop.time() - answer.at
+            assert poller.now.trouble.startswith(goes.partition(" ")[0])
+        await poller.close()
+        return noticed
+
+    for after in range(0, 80, 7):
+        with asyncio.Runner(loop_factory=SkippedTime) as runner:
+            clock = SimpleNamespace(monotonic=runner.get_loop().time, time=time.time)
+            monkeypatch.setattr(poller_module, "time", clock)
+            monkeypatch.setattr(slurmrest, "time", clock)
+            noticed = runner.run(named(after / 10))
+            assert 0 <= noticed <= poller_module.NOTICED_S, after
+
+
 def test_an_answer_that_comes_during_the_question_counts(monkeypatch: Any) -> None:
     monkeypatch.setattr(poller_module, "ANSWER_S", 0.01)
 
@@ -350,3 +411,5 @@ def test_what_is_gone_is_noticed_while_the_poller_rests(monkeypatch: Any) -> Non
 )
 def test_what_a_ping_reports(pings: Any, down: tuple[str, ...]) -> None:
     assert read.down({"pings": pings}) == down
+    if down:
+        assert not read.controller_of({"pings": pings})

@@ -328,7 +328,7 @@ def test_the_verb_has_a_group_below_it() -> None:
     ui = load_verb("ui")
     below = ui.make_context("ui", ["token", "list"], resilient_parsing=True)
     assert below.info_name == "ui token"
-    assert ui.make_context("ui", ["lab.yaml"]).params["target"] == "lab.yaml"
+    assert ui.make_context("ui", ["lab.yaml"]).params["targets"] == ["lab.yaml"]
 
 
 def test_each_command_of_tokens_takes_json() -> None:

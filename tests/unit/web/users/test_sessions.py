@@ -86,13 +86,25 @@ def test_the_stream_of_an_ended_session_sends_logout_and_ends(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(view, "KEEP_S", 0.02)
+    sent: list[bytes] = []
 
     async def work() -> str:
-        async with Page(FakeRest(), idle_s=0.1) as page:
+        async with Page(FakeRest(), idle_s=600) as page:
             await page.login()
+            sessions, now, event = page.app.state.corral.sessions, time.time(), view._event
+
+            def counted(data: bytes) -> bytes:
+                """The session ends while the stream has sent its head and one sign of life."""
+                sent.append(data)
+                if len(sent) == 2:
+                    sessions._clock = lambda: now + 700
+                return event(data)
+
+            monkeypatch.setattr(view, "_event", counted)
             return (await page.get("events")).text
 
     assert run(work()).endswith("event: logout\ndata: {}\n\n")
+    assert len(sent) == 2
 
 
 def test_the_limit_counts_in_its_window_and_for_each_key() -> None:

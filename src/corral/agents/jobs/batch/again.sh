@@ -18,13 +18,21 @@ gone() {
   done
   wait
 }
+# taken_back: nodes that their cloud takes back (preemption.sh): the end of this run is not the script's fault.
+taken_back() {
+  sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %E' 2>/dev/null |
+    sed -n 's/^\([^ ]*\) corral: the cloud takes this machine back$/\1/p' | sort -u | tr '\n' ' '
+}
 again() {
   echo "corral: $1: the job starts again" >&2
   scontrol requeue "$SLURM_JOB_ID" || return
   sleep 600
 }
 if [ "$status" -ne 0 ]; then
-  if [ -n "$near" ] || [ "$status" -eq @again@ ]; then
+  taken=$(taken_back)
+  if [ -n "$taken" ]; then
+    again "its cloud takes back ${taken% }"
+  elif [ -n "$near" ] || [ "$status" -eq @again@ ]; then
     if [ -n "$had" ] && [ "$had" = "$(newest)" ]; then
       echo "corral: this run saved no checkpoint after $had: starting again would not end" >&2
     else

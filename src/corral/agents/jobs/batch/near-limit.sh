@@ -1,7 +1,7 @@
 #!/bin/sh
-# What happens when the time limit is near.
+# What happens when the time limit is near, or a cloud takes one of the nodes back.
 #
-# Slurm signals the batch shell alone (--signal=B:), which signals the ranks through srun and waits for them to save and
+# Slurm (--signal=B:) or preemption.sh signals the batch shell alone, which signals the ranks through srun and waits for them to save and
 # leave. A script without a handler dies of SIGUSR1: it then goes on from what it saved before.
 #
 # Installed as: nowhere: part of a job's batch script (jobs/batch/script)
@@ -13,7 +13,7 @@
 near=""
 near() {
   near=1
-  echo "corral: the time limit is near: ranks get SIGUSR1, to save and leave" >&2
+  echo "corral: the time limit is near, or a node is taken back: ranks get SIGUSR1, to save and leave" >&2
   kill -USR1 "$ranks" 2>/dev/null
   (sleep @patience@; scontrol requeue "$SLURM_JOB_ID") >/dev/null 2>&1 &
 }

@@ -19,6 +19,7 @@ from corral.inspect.nvidia import HostGpu
 from corral.inspect.question import Answers, inquiry
 from corral.inspect.rules import GpuFault, amd_only, driver_problem, gpu_problem
 from corral.providers.containers.gpus import cdi
+from corral.spec.models import Gpu
 from corral.spec.nodes import Node
 
 HERE: Final = "this machine"
@@ -30,6 +31,15 @@ FOLDER: Final = "/usr/local/nvidia"
 _KNOWN: Final = Path("/proc/driver/nvidia/gpus")
 CONTROLS: Final = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 """Files without which no process reaches any GPU."""
+
+
+def _driven() -> list[Path]:
+    return sorted(_KNOWN.glob("*/information"))
+
+
+def driven() -> int:
+    """How many GPUs the loaded NVIDIA driver has; 0 without one."""
+    return len(_driven())
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +145,7 @@ def divide(
         node.name: tuple(by_uuid[uuid] for uuid in held[node.name])
         for node in nodes
         if node.name in held
-        and len(held[node.name]) == (node.group.gpu.count if node.group.gpu else 0)
+        and len(held[node.name]) == node.group.gpu_count
         and all(uuid in by_uuid for uuid in held[node.name])
     }
     taken = {gpu.uuid for gpus in kept.values() for gpu in gpus} | set(others)
@@ -152,9 +162,20 @@ def divide(
 def _chosen(
     node: Node, here: HostGpus, free: Sequence[HostGpu], others: Mapping[str, str]
 ) -> tuple[HostGpu, ...]:
-    declared = node.group.gpu
-    if declared is None:
-        return ()
+    chosen: list[HostGpu] = []
+    for declared in node.group.gpu_kinds:
+        left = [gpu for gpu in free if gpu not in chosen]
+        chosen += _of_type(node, declared, here, left, others)
+    return tuple(sorted(chosen, key=lambda gpu: gpu.number))
+
+
+def _of_type(
+    node: Node,
+    declared: Gpu,
+    here: HostGpus,
+    free: Sequence[HostGpu],
+    others: Mapping[str, str],
+) -> tuple[HostGpu, ...]:
     models = sorted({gpu.name for gpu in here.gpus})
     if len(models) > 1:
         word = _plain(declared.type)
@@ -198,7 +219,7 @@ def for_template(each: str | float = 1) -> dict[str, str | int]:
     Args:
         each: GPUs of each node; the file's rules judge whether it is a count.
     """
-    files = sorted(_KNOWN.glob("*/information"))
+    files = _driven()
     text = "".join(file.read_text() for file in files)
     models: list[str] = re.findall(r"^Model:\s*(.+?)\s*$", text, re.M)
     kinds = Counter(type_of_name(model) for model in models)

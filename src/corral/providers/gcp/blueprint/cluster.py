@@ -20,7 +20,7 @@ from corral.providers.gcp.blueprint import modules as parts
 from corral.providers.gcp.blueprint import networks
 from corral.providers.gcp.blueprint.releases import check
 from corral.providers.gcp.figures import figures
-from corral.providers.gcp.image_script import script_of
+from corral.providers.gcp.image import LABEL, digest_of, script_of
 from corral.providers.gcp.machines import gpu_machine_of, gpu_machines
 from corral.providers.gcp.section import Gcp
 from corral.providers.gcp.toolkit_cluster import section_of
@@ -29,6 +29,7 @@ from corral.spec.nodes import nodes_of, partitions_of
 
 HEADER: Final = "# Written by Corral from the cluster file {name}: edits here are lost.\n"
 IMAGE_FAMILY: Final = "slurm-{name}"
+IMAGE_GROUPS: Final = ("build-script", "slurm-build")
 FOLDED: Final = 4096
 _MISSING: Final = (
     "  # server_ip_{id}: ADDRESS\n"
@@ -37,7 +38,8 @@ _MISSING: Final = (
 _EXPRESSED: Final[frozenset[str]] = frozenset(
     (
         "corral", "name", "controller", "groups[].name", "groups[].provider", "groups[].nodes",
-        "groups[].machine", "groups[].gpu", "partitions", "gcp.project", "gcp.zone",
+        "groups[].machine", "groups[].gpu.type", "groups[].gpu.count", "partitions",
+        "gcp.project", "gcp.zone",
         "gcp.state_bucket", "gcp.toolkit", "gcp.provisioning", "gcp.reservation", "gcp.storage",
         "gcp.public_addresses", "gcp.network", "gcp.image_script", "gcp.gpu_check",
         "gcp.ops_agent",
@@ -83,11 +85,13 @@ class Deployment:
         release: the toolkit's.
         files: text by file name.
         phases: in the order of making; removed in reverse.
+        image: digest of what the image is made from.
     """
 
     release: str
     files: Mapping[str, str]
     phases: tuple[Phase, ...]
+    image: str
 
 
 def deployment_of(
@@ -104,7 +108,7 @@ def deployment_of(
             known: the phases after the base need them.
         unknown: stands for an address that is not known yet; "" leaves it out, and gcluster refuses
             the last phase at once. Nodes that mount from 0.0.0.0 would fail an hour later.
-        script: text of the file that ``gcp.image_script`` names.
+        script: text of the file that the section's ``image_script`` names.
 
     Raises:
         CorralError: SPEC_INVALID, the file is not about Google Cloud; NOT_GOOD, a module lacks a
@@ -167,8 +171,7 @@ class _Maker:
         """One blueprint with four groups, as the toolkit's example has been since v1.53."""
         groups = [
             _group("primary", self._network()),
-            _group("build-script", parts.image_script(self.gcp, self.kind, self.script)),
-            _group("slurm-build", parts.image(self.gcp, self.kind)),
+            *(image := self._image()),
             _group("cluster", *self._cluster()),
         ]
         settings = {**self._vars(), "deployment_name": self.spec.name, "enable_slurm_auth": True}
@@ -185,21 +188,19 @@ class _Maker:
                 "deployment.yaml": self._settings(settings),
             },
             (phase,),
+            image,
         )
 
     def three(self, addresses: Mapping[str, str], unknown: str) -> Deployment:
         """Base, image and cluster, each its own blueprint, as in v1.39."""
         name = self.spec.name
         base = [self._network(), *parts.base_storage(self.storage)]
-        image = [
-            networks.known_network(),
-            *parts.image_script(self.gcp, self.kind, self.script),
-        ]
+        image = self._image(networks.known_network())
         phases = tuple(
             Phase(p, f"{name}-{p}", f"{p}.yaml", _SETTINGS[p == "base"], groups)
             for p, groups in (
                 ("base", ("primary",)),
-                ("image", ("build-script", "slurm-build")),
+                ("image", IMAGE_GROUPS),
                 ("cluster", ("cluster",)),
             )
         )
@@ -214,12 +215,7 @@ class _Maker:
         files = {
             "base.yaml": self._blueprint(f"{name}-base", [_group("primary", *base)]),
             "image.yaml": self._blueprint(
-                f"{name}-image",
-                [
-                    _group("build-script", *image),
-                    _group("slurm-build", parts.image(self.gcp, self.kind)),
-                ],
-                {"deployment_name": f"{name}-image"},
+                f"{name}-image", image, {"deployment_name": f"{name}-image"}
             ),
             "cluster.yaml": self._blueprint(
                 f"{name}-cluster",
@@ -232,7 +228,15 @@ class _Maker:
             ),
             "deployment-image-cluster.yaml": self._settings(later) + missing,
         }
-        return self._deployment(files, phases)
+        return self._deployment(files, phases, image)
+
+    def _image(self, *first: dict[str, Any]) -> list[dict[str, Any]]:
+        """The groups that make the image, with the label by which it is known again."""
+        script, build = IMAGE_GROUPS
+        modules = parts.image_script(self.gcp, self.kind, self.script)
+        groups = [_group(script, *first, *modules), _group(build, parts.image(self.gcp, self.kind))]
+        groups[1]["modules"][0]["settings"]["labels"] = {LABEL: digest_of(groups)}
+        return groups
 
     def _network(self) -> dict[str, Any]:
         if self.gcp.network:
@@ -302,8 +306,11 @@ class _Maker:
         yaml.dump(_literal(data), out)  # pyright: ignore[reportUnknownMemberType]
         return HEADER.format(name=self.spec.name) + out.getvalue()
 
-    def _deployment(self, files: dict[str, str], phases: tuple[Phase, ...]) -> Deployment:
-        return Deployment(self.gcp.toolkit, files, phases)
+    def _deployment(
+        self, files: dict[str, str], phases: tuple[Phase, ...], image: list[dict[str, Any]]
+    ) -> Deployment:
+        source = image[1]["modules"][0]["settings"]["labels"][LABEL]
+        return Deployment(self.gcp.toolkit, files, phases, source)
 
 
 def _group(name: str, *modules: dict[str, Any] | list[dict[str, Any]]) -> dict[str, Any]:

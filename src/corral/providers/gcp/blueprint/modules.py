@@ -146,6 +146,7 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
             *(shell(program, **kind.program_values) for program in kind.node_programs),
             shell("node-gpu-services.sh"),
             *((shell("node-ops-agent.sh"),) if gcp.ops_agent else ()),
+            *(_preemption() if gcp.provisioning == "spot" else ()),
             *(
                 shell("node-bucket-cache.sh", at=f"bucket-cache-{i}.sh", MOUNT=mount, NUMBER=str(i))
                 for i, mount in enumerate(cached)
@@ -191,6 +192,16 @@ def nodeset(gcp: Gcp, group: NodeGroup, count: int) -> list[dict[str, Any]]:
             **networks.interfaces(kind),
         ),
     ]
+
+
+def _preemption() -> tuple[dict[str, Any], ...]:
+    """What has jobs save when a spot machine is taken back."""
+    notice = figures().notice
+    values = {"URL": notice.url, "HEADER": notice.header, "TAKEN": notice.taken}
+    return (
+        data("/usr/local/lib/corral/preemption.sh", script("preemption.sh")),
+        shell("node-preemption.sh", **values, SECONDS=str(notice.seconds)),
+    )
 
 
 def partition(declared: Partition, kind: GpuMachine | None) -> dict[str, Any]:

@@ -103,7 +103,7 @@ def _line(node: Node) -> str:
         words.append(f"ansible_ssh_common_args='-o ProxyJump={ssh.jump}'")
     # DeepOps leaves these two alone: corral init --from-deepops reads them.
     words.append(f"corral_group={node.group.name}")
-    if node.group.gpu:
+    if node.group.gpu:  # several types (gpus) DeepOps finds itself
         words.append(f"corral_gpu={node.group.gpu.type}:{node.group.gpu.count}")
     return " ".join(words)
 
@@ -128,7 +128,8 @@ def _exports(spec: ClusterSpec, server: str) -> list[dict[str, str]]:
 _EXPRESSED: Final[frozenset[str]] = frozenset(
     (
         "corral", "name", "groups[].name", "groups[].provider", "groups[].nodes",
-        "groups[].addresses", "groups[].gpu", "groups[].ssh.user", "groups[].ssh.port",
+        "groups[].addresses", "groups[].gpu.type", "groups[].gpu.count",
+        "groups[].ssh.user", "groups[].ssh.port",
         "groups[].ssh.key", "groups[].ssh.jump", "controller", "network.control",
         "access.ssh", "access.login", "software.containers", "software.pyxis",
         "software.nvidia.driver", "storage[].mount", "storage[].kind", "storage[].server",

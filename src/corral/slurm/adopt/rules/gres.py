@@ -36,7 +36,8 @@ def declared(row: Row) -> list[tuple[str, str, int]]:
     return gres_of(row.text("Gres"))
 
 
-def _files(row: Row) -> list[str]:
+def files_of(row: Row) -> list[str]:
+    """The device files of a line of gres.conf."""
     try:
         return expand(row.text("File") or row.text("Files") or row.text("MultipleFiles"))
     except CorralError:
@@ -46,7 +47,7 @@ def _files(row: Row) -> list[str]:
 def count_of(row: Row) -> int:
     """How many of its kind a line of gres.conf gives."""
     count = gres_count(row.text("Count"))
-    return len(_files(row)) or 1 if count is None else count
+    return len(files_of(row)) or 1 if count is None else count
 
 
 def _names(existing: Existing) -> list[str]:
@@ -160,7 +161,7 @@ def _lines_of(existing: Existing, node: str) -> Iterator[Row]:
     """
     machine = existing.machines.get(node)
     own = [line for line in existing.gres_for(node) if line.text("Name").lower() == "gpu"]
-    files = [file for line in own for file in _files(line)]
+    files = [file for line in own for file in files_of(line)]
     here = machine is not None and sorted(files) == sorted(machine.devices) != []
     single = len(existing.node_names) == 1
     yield from (line for line in own if line.names or single or here)
@@ -246,7 +247,7 @@ def styles(existing: Existing) -> Iterator[Problem]:
 
 def _unlike(name: str, rows: list[Row]) -> Iterator[Problem]:
     for key in ("Type", "File"):
-        without = [r for r in rows if not r.get(key) and not (key == "File" and _files(r))]
+        without = [r for r in rows if not r.get(key) and not (key == "File" and files_of(r))]
         if without and len(without) < len(rows):
             yield Problem(
                 without[0].first.spot,
@@ -255,7 +256,7 @@ def _unlike(name: str, rows: list[Row]) -> Iterator[Problem]:
             )
     seen: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        key = (row.text("Type").lower(), row.text("Links"), ",".join(_files(row)))
+        key = (row.text("Type").lower(), row.text("Links"), ",".join(files_of(row)))
         again = seen.setdefault(key, row)
         if again is not row:
             yield Problem(
@@ -264,9 +265,9 @@ def _unlike(name: str, rows: list[Row]) -> Iterator[Problem]:
                 "leave one of them out",
                 row.first.placed.commented_out(),
             )
-    files = Counter(file for row in seen.values() for file in _files(row))
+    files = Counter(file for row in seen.values() for file in files_of(row))
     for row in list(seen.values())[1:]:
-        twice = [f for f in _files(row) if files[f] > 1]
+        twice = [f for f in files_of(row) if files[f] > 1]
         if twice:
             spot = (row.get("File") or row.get("Files") or row.first).spot
             yield Problem(
@@ -343,7 +344,7 @@ def records(existing: Existing) -> Iterator[Problem]:
     """Counts and files within one record."""
     nodes = set(existing.node_names)
     for row in existing.gres:
-        files, count = _files(row), row.get("Count")
+        files, count = files_of(row), row.get("Count")
         both = row.get("File") and row.get("MultipleFiles")
         if count and files and count_of(row) != len(files) and not row.get("MultipleFiles"):
             value = str(len(files))
@@ -379,7 +380,7 @@ def devices(existing: Existing) -> Iterator[Problem]:
             continue
         lines = [r for r in existing.gres_for(node) if r.text("Name").lower() == "gpu"]
         for line in lines:
-            lost = [f for f in _files(line) if f not in machine.devices]
+            lost = [f for f in files_of(line) if f not in machine.devices]
             if lost:
                 setting = line.get("File") or line.get("Files") or line.first
                 yield Problem(

@@ -15,7 +15,14 @@ from corral.slurm.adopt.view import Existing
 from corral.slurm.tres import gres_of
 from corral.spec.findings import SHOWN_AT_MOST, one_line
 from corral.spec.providers import machines_on
-from corral.spec.rules.drivers import driver_fault, driver_table, is_blackwell, toolkit_fault
+from corral.spec.rules.drivers import (
+    driver_fault,
+    driver_table,
+    is_blackwell,
+    least_branch,
+    least_cuda,
+    toolkit_fault,
+)
 
 _FOLDERS: Final = ("StateSaveLocation", "SlurmdSpoolDir")
 _DRIVER: Final = re.compile(r"nvidia-driver-(\d+)(-server)?(-open)?")
@@ -154,7 +161,7 @@ def _driver_fault(package: str, gpus: list[str]) -> tuple[str, str] | None:
     branch, opened = int(match[1]), match[3] is not None
     for gpu in gpus:
         if fault := driver_fault(gpu, branch, opened=opened):
-            least = f"nvidia-driver-{driver_table().blackwell_branch}-open or newer"
+            least = f"nvidia-driver-{least_branch(gpu)}-open or newer"
             closed = package.removesuffix("-open")
             return fault, f"install {least if is_blackwell(gpu) else closed}"
     return "", ""
@@ -163,8 +170,9 @@ def _driver_fault(package: str, gpus: list[str]) -> tuple[str, str] | None:
 def _toolkit_fault(package: str, gpus: list[str]) -> tuple[str, str]:
     match = _TOOLKIT.fullmatch(package)
     cuda = f"{match[1]}.{match[2]}" if match else ""
-    fault = next((f for gpu in gpus if cuda and (f := toolkit_fault(gpu, cuda))), "")
-    least = driver_table().blackwell_cuda
+    faults = {gpu: f for gpu in gpus if cuda and (f := toolkit_fault(gpu, cuda))}
+    name, fault = next(iter(faults.items()), ("", ""))
+    least = least_cuda(name)
     hint = f"install cuda-toolkit-{least.replace('.', '-')} or newer, and PyTorch built for "
     return fault, f"{hint}cu{least.replace('.', '')} or newer"
 

@@ -144,6 +144,22 @@ export interface Curves {
   curves: Curve[];
 }
 
+/** What the cluster file declares of accounts and their kind; why: it cannot be changed here.
+
+``entries``: the fields as written, by list and name. ``limits``: what Slurm should have, by
+``account NAME``, ``user ACCOUNT NAME`` and ``qos NAME``. ``held``: applying the file sets
+limits back that were set by hand. ``directory``: accounts whose members a directory lists. */
+export interface Declared {
+  path: string;
+  digest: string;
+  why: string;
+  fields: Record<string, EntryField[]>;
+  entries: Record<string, Record<string, Record<string, string>>>;
+  limits: Record<string, Record<string, number>>;
+  held: boolean;
+  directory: string[];
+}
+
 /** One failure that the doctor knows. */
 export interface Diagnosis {
   id: string;
@@ -177,6 +193,19 @@ export interface Doctor {
   failed_checks: string[];
 }
 
+/** What was asked for was done. */
+export interface Done {
+  ok: boolean;
+}
+
+/** A change of the cluster file that nobody has saved; digest: of the file that it is of. */
+export interface EditedFile {
+  digest: string;
+  text: string;
+  diff: string;
+  findings: LintFinding[];
+}
+
 /** Ended jobs of a period, newest first; cut: of more than ``most``. */
 export interface Efficiency {
   user: string;
@@ -208,6 +237,15 @@ export interface EfficiencyRow {
   cpu_waste: number | null;
   gpu_waste: number | null;
   memory_waste: number | null;
+}
+
+/** A field of an entry of the cluster file; limits.gpus: one of a part's. */
+export interface EntryField {
+  name: string;
+  about: string;
+  kind: "number" | "flag" | "list" | "choice" | "text";
+  choices: string[];
+  required: boolean;
 }
 
 /** When and where Slurm would start a job as the cluster is now; None: it gives no time. */
@@ -247,6 +285,13 @@ export interface Failure {
 export interface FatalLine {
   line: number;
   text: string;
+}
+
+/** Metrics of nodes by column: names is a hostlist, and the values are in its order. */
+export interface FigureColumns {
+  names: string;
+  columns: string[];
+  values: (number | null)[][];
 }
 
 /** What a line of a script asks for, as a field of the form has it. */
@@ -364,6 +409,13 @@ export interface JobEnd {
   about: "" | "memory" | "time" | "nodes";
 }
 
+/** What a job may run in; pythons: folders of environments. cut: not all are listed. */
+export interface JobEnvironments {
+  images: JobImage[];
+  pythons: string[];
+  cut: boolean;
+}
+
 /** What happened to jobs, and to how many since slurmctld counts. */
 export interface JobEvent {
   name: string;
@@ -375,6 +427,12 @@ export interface JobForm {
   schema: Record<string, unknown>;
   can_spec: boolean;
   storage: string[];
+}
+
+/** A container image on shared storage; size: bytes. */
+export interface JobImage {
+  path: string;
+  size: number;
 }
 
 /** What a filled form stands for: the batch script, and how many jobs it makes.
@@ -527,6 +585,33 @@ export interface LintFinding {
   where: string;
 }
 
+/** An event while nothing changes: when Slurm answered last, and the time now. */
+export interface LiveAge {
+  seen_at: number;
+  at: number;
+}
+
+/** An event of the cluster: its state, and rows that are new, where they are few.
+
+columns: of jobs, in the first event; nodes, jobs: rows; again: events before were left out. */
+export interface LiveState {
+  rev: number;
+  nodes_rev: number;
+  jobs_rev: number;
+  seen_at: number;
+  trouble: string;
+  release: string;
+  complete: boolean;
+  counts: Counts;
+  at?: number;
+  columns?: string[];
+  nodes?: unknown[][];
+  nodes_gone?: string[];
+  jobs?: unknown[][];
+  jobs_gone?: number[];
+  again?: boolean;
+}
+
 /** An event of a log; live: all earlier output has been sent; ranks: how many it has. */
 export interface LogBatch {
   pieces: LogPiece[];
@@ -596,9 +681,67 @@ export interface LogTask {
   state: string;
 }
 
-/** How users log in: codes, whether a terminal shows them. */
+/** The session ended; leave: where the provider's login ends, "" for nowhere. */
+export interface LoggedOut {
+  ok: boolean;
+  leave: string;
+}
+
+/** A one-time code, and whose session it opens. */
+export interface LoginCode {
+  code: string;
+  user: string;
+}
+
+/** How users log in.
+
+Attributes:
+    codes: a terminal shows them.
+    header: whom the reverse proxy names.
+    oidc: host of the OpenID provider.
+    password: by their own password. */
 export interface Logins {
   codes: boolean;
+  header: string;
+  oidc: string;
+  password: boolean;
+}
+
+/** A new token, which only this answer has. */
+export interface MadeToken {
+  id: string;
+  name: string;
+  user: string;
+  scopes: ("read" | "submit" | "administer")[];
+  made: number;
+  ends: number;
+  token: string;
+}
+
+/** A job that a search found. */
+export interface MatchingJob {
+  id: number;
+  label: string;
+  name: string;
+  user: string;
+  state: string;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  nodes: string;
+}
+
+/** A node that a search found. */
+export interface MatchingNode {
+  name: string;
+  state: string;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  reason: string;
+}
+
+/** A user whom a search found, and how many jobs of this user are running and pending. */
+export interface MatchingUser {
+  name: string;
+  running: number;
+  waiting: number;
 }
 
 /** The session, and what this server can do. */
@@ -608,6 +751,7 @@ export interface Me {
   owner: boolean;
   ends: number;
   cluster: string;
+  clusters: OtherCluster[];
   corral: boolean;
   mine: boolean;
   figures: boolean;
@@ -648,6 +792,13 @@ export interface NamedJob {
   label: string;
   name: string;
   user: string;
+}
+
+/** All nodes; values: of each column, those of all nodes. */
+export interface NodeColumns {
+  nodes_rev: number;
+  columns: string[];
+  values: unknown[][];
 }
 
 /** One node; events before ``since`` are known in part, journal: Corral's are among them.
@@ -737,6 +888,12 @@ export interface Nodes {
   nodes_rev: number;
 }
 
+/** Another cluster that the page shows: its name, and the origin of that page. */
+export interface OtherCluster {
+  name: string;
+  url: string;
+}
+
 /** A node that takes no jobs, without a finding that explains it. */
 export interface OutOfService {
   node: string;
@@ -809,15 +966,17 @@ export interface Profile {
   kernels: Record<string, unknown>[];
   calls: Record<string, unknown>[];
   too_large: Record<string, unknown>;
+  incomplete: boolean;
 }
 
-/** A proof; journals of earlier versions lack ``proven``, ``only`` and ``uncovered``. */
+/** A proof; journals of earlier versions lack what is not required. */
 export interface Proof {
   cluster: string;
   at: number;
   good: boolean;
   proven?: boolean;
   only?: string[];
+  without?: string[];
   uncovered?: string[];
   results: ProofResult[];
 }
@@ -915,6 +1074,11 @@ export interface RankTimes {
   overlap_ms: number;
   idle_ms: number;
   top: Record<string, unknown>[];
+}
+
+/** The answer of a request that failed. */
+export interface Refused {
+  error: Failure;
 }
 
 /** A proof or a measurement that was kept. */
@@ -1028,6 +1192,22 @@ export interface ScriptLine {
   text: string;
 }
 
+/** What a search found: the first ones of each kind, and how many there are.
+
+known: Slurm has listed its jobs; users_known: accounting has listed its users; trouble: why
+newer answers do not come. */
+export interface SearchResult {
+  jobs: MatchingJob[];
+  jobs_total: number;
+  nodes: MatchingNode[];
+  nodes_total: number;
+  users: MatchingUser[];
+  users_total: number;
+  users_known: boolean;
+  known: boolean;
+  trouble: string;
+}
+
 /** How many jobs each tab of the queue has. */
 export interface Shown {
   all: number;
@@ -1072,6 +1252,7 @@ export interface ShownPlan {
   stages: ShownStage[];
   deferred: [string[], string[]][];
   leaving: ShownMachine[];
+  unreachable: Record<string, string>;
 }
 
 /** Changes that are made together. */
@@ -1082,11 +1263,45 @@ export interface ShownStage {
   roll: Record<string, unknown> | null;
 }
 
+/** Work that goes on in the background, and the id that it has there. */
+export interface StartedWork {
+  id: string;
+}
+
 /** How many tasks of an array are in a state. */
 export interface StateCount {
   state: string;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
   count: number;
+}
+
+/** The number of a job that was submitted. */
+export interface SubmittedJob {
+  id: number;
+}
+
+/** A cluster in a few figures, for one viewer; null: unknown. */
+export interface Summary {
+  cluster: string;
+  user: string;
+  at: number;
+  seen_at: number;
+  trouble: string;
+  nodes: number | null;
+  usable: number | null;
+  down: number | null;
+  drained: number | null;
+  gpus: number | null;
+  gpus_free: number | null;
+  running: number | null;
+  waiting: number | null;
+  mine_running: number | null;
+  mine_waiting: number | null;
+}
+
+/** What opens one GET without a header. */
+export interface Ticket {
+  ticket: string;
 }
 
 export interface Timeline {
@@ -1142,6 +1357,11 @@ export interface WorkEvent {
   message?: string;
   seconds?: number;
   total?: number;
+}
+
+/** An event of work: what has happened since the one before. */
+export interface WorkEvents {
+  events: WorkEvent[];
 }
 
 /** Hours of the last 7 and 30 days; cut: at least so many. */

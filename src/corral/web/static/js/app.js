@@ -2,17 +2,21 @@
 import { Component, createRef, h, render } from "../vendor/preact.mjs";
 import { ClusterPage } from "./cluster/cluster.js";
 import { forget, live, loadNodes, now, start } from "./lib/event_stream.js";
-import { attend, call, refused, setSecret } from "./lib/server.js";
+import { originOf } from "./lib/others.js";
+import { attend, call, pauseAfter, refused, setSecret } from "./lib/server.js";
 import { complain, el, FailureCard, place, span } from "./lib/view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
 /** @import { Head, Logins, Me } from "./api.js" */
+/** @import { Refused } from "./lib/server.js" */
 
 /** @typedef {ComponentType<{ me: Me, args: string[], query: URLSearchParams }>} PageView */
 /**
  * @typedef {object} Page
  * @property {string} name
  * @property {string} [title] in the tabs; a page without one is reached by links
+ * @property {string} [words] of one without a title that is not of one thing
  * @property {boolean} [owner] only for who runs Corral here
+ * @property {boolean} [several] only where there are other clusters
  * @property {string} [tab] the one that is marked
  * @property {() => Promise<PageView>} view
  */
@@ -20,6 +24,12 @@ import { complain, el, FailureCard, place, span } from "./lib/view.js";
 /** @type {Page[]} */
 const PAGES = [
   { name: "cluster", title: "Cluster", view: async () => ClusterPage },
+  {
+    name: "clusters",
+    title: "Clusters",
+    several: true,
+    view: async () => (await import("./cluster/clusters.js")).ClustersPage,
+  },
   { name: "jobs", title: "Jobs", view: async () => (await import("./jobs/jobs.js")).JobsPage },
   {
     name: "mine",
@@ -63,15 +73,26 @@ const PAGES = [
   {
     name: "policy",
     title: "Accounts & QOS",
-    view: async () => (await import("./cluster/policy.js")).PolicyPage,
+    view: async () => (await import("./operations/policy_edits.js")).PolicyView,
   },
   { name: "node", tab: "cluster", view: async () => (await import("./nodes/node.js")).NodePage },
-  { name: "tokens", view: async () => (await import("./operations/tokens.js")).TokensPage },
+  {
+    name: "api",
+    words: "REST API",
+    view: async () => (await import("./operations/reference.js")).ReferencePage,
+  },
+  {
+    name: "tokens",
+    words: "Tokens",
+    view: async () => (await import("./operations/tokens.js")).TokensPage,
+  },
   { name: "job", tab: "jobs", view: async () => (await import("./jobs/job.js")).JobPage },
 ];
 const LATE_S = 45;
+const ME_MS = 30000;
 const KEYS = new Map([
   ["c", "cluster"],
+  ["o", "clusters"],
   ["j", "jobs"],
   ["s", "submit"],
   ["m", "mine"],
@@ -87,7 +108,10 @@ let turn = 0;
  * @param {Page} page
  * @param {Me} viewer
  */
-const visible = (page, viewer) => page.title && (!page.owner || (viewer.corral && viewer.owner));
+const visible = (page, viewer) =>
+  page.title &&
+  (!page.owner || (viewer.corral && viewer.owner)) &&
+  (!page.several || viewer.clusters.length > 0);
 
 /** @param {{ viewer: Me, chosen: string }} props */
 const Tabs = ({ viewer, chosen }) =>
@@ -114,12 +138,13 @@ async function route() {
   const { name, args, query } = addressed();
   const page = PAGES.find((entry) => entry.name === name) ?? PAGES[0];
   const key = `${mine} ${name}`;
-  const heading = page.title ? el("h1", { class: "unseen" }, page.title) : null;
+  const title = page.title ?? page.words;
+  const heading = title ? el("h1", { class: "unseen" }, title) : null;
   /** @param {ComponentChildren} content */
   const show = (content) =>
     render(el("div", { key, class: "page" }, heading, content), place("main"));
   render(h(Tabs, { viewer, chosen: page.tab || page.name }), place("tabs"));
-  document.title = `${page.title ?? args.join("/")} · ${viewer.cluster} · Corral`;
+  document.title = `${title ?? args.join("/")} · ${viewer.cluster} · Corral`;
   show(null); // the page before ends here, however late this one's sources come
   try {
     const view = await page.view();
@@ -158,6 +183,24 @@ function showLive() {
   banner.textContent = `Slurm is not reached: ${head.trouble}. This is the last known state${old}.`;
 }
 
+/** A choice of clusters, each of which has its own page. @param {Me} session */
+function showSwitch({ cluster, clusters }) {
+  const box = place("switch");
+  box.hidden = !clusters.length;
+  place("cluster-name").hidden = !box.hidden;
+  /** @param {{ currentTarget: HTMLSelectElement }} event */
+  const onChange = ({ currentTarget: select }) => {
+    const other = clusters.find(({ name }) => name === select.value);
+    select.value = cluster; // for who comes back
+    const { name } = addressed();
+    const page = PAGES.find((entry) => entry.name === name);
+    if (other) location.assign(`${originOf(other.url)}/#${page?.title ? name : "cluster"}`);
+  };
+  const names = [cluster, ...clusters.map(({ name }) => name)];
+  const options = names.map((name) => el("option", { key: name, value: name }, name));
+  render(el("select", { "aria-label": "Cluster", value: cluster, onChange }, options), box);
+}
+
 /** @param {Me} session */
 function enter(session) {
   me = session;
@@ -165,6 +208,7 @@ function enter(session) {
   const { user, role } = session;
   place("top").hidden = false;
   place("cluster-name").textContent = session.cluster;
+  showSwitch(session);
   place("user").textContent = role === "user" ? user : `${user} (${role})`;
   start();
   route();
@@ -201,21 +245,108 @@ function LoginForm({ words, about, button, main = false, busy, password = false,
   );
 }
 
-/** @typedef {{ trouble: string, busy: boolean, codes: boolean, shown: string }} LoginState */
+/**
+ * @param {{ busy: boolean, send: (fields: { user: string, password: string }) => void }} props
+ */
+function PasswordForm({ busy, send }) {
+  /** @param {SubmitEvent & { currentTarget: HTMLFormElement }} event */
+  const onSubmit = (event) => {
+    event.preventDefault();
+    const fields = new FormData(event.currentTarget);
+    send({ user: String(fields.get("user")), password: String(fields.get("password")) });
+  };
+  const user = { name: "user", required: true, spellcheck: false };
+  return el(
+    "form",
+    { onSubmit },
+    el(
+      "label",
+      null,
+      "User",
+      el("small", null, "your name on the cluster"),
+      el("input", { ...user, type: "text", autocomplete: "username" }),
+    ),
+    el(
+      "label",
+      null,
+      "Password",
+      el("input", {
+        ...{ name: "password", type: "password", required: true },
+        autocomplete: "current-password",
+      }),
+    ),
+    el("button", { class: "main", disabled: busy }, "Log in"),
+  );
+}
 
-/** @extends {Component<{ why: string }, LoginState>} */
+const PLACE = "place";
+
+/** Remembers in this tab what its address names, for when the provider sends it back. */
+function keepPlace() {
+  try {
+    sessionStorage.setItem(PLACE, location.hash);
+  } catch {
+    // A private window without storage: the first page is shown.
+  }
+}
+
+/** What the tab's address named before; only a part behind # is ever taken from there. */
+function keptPlace() {
+  try {
+    const kept = sessionStorage.getItem(PLACE) || "";
+    sessionStorage.removeItem(PLACE);
+    return kept.startsWith("#") ? kept : "";
+  } catch {
+    return "";
+  }
+}
+
+/**
+ * The ways to log in that need nothing to be typed here.
+ * @param {{ ways: Logins, busy: boolean, byHeader: () => void }} props
+ */
+const Ways = ({ ways, busy, byHeader }) => {
+  const proxy = el(
+    "button",
+    { class: "main", type: "button", disabled: busy, onClick: byHeader },
+    `Log in as ${ways.header}`,
+  );
+  const provider = el(
+    "a",
+    { class: "button main", href: "api/login/oidc", onClick: keepPlace },
+    `Log in at ${ways.oidc}`,
+  );
+  return [
+    ways.header ? el("p", { key: "header" }, proxy) : null,
+    ways.oidc ? el("p", { key: "oidc" }, provider) : null,
+    el("hr", { key: "line" }),
+  ];
+};
+
+/** @typedef {{ trouble: string, busy: boolean, ways: Logins, shown: string }} LoginState */
+
+/** @extends {Component<{ why: string, auto: boolean }, LoginState>} */
 class Login extends Component {
-  state = { trouble: this.props.why, busy: false, codes: false, shown: "" };
+  /** @type {LoginState} */
+  state = {
+    trouble: this.props.why,
+    busy: false,
+    ways: { codes: false, header: "", oidc: "", password: false },
+    shown: "",
+  };
   box = createRef();
 
   componentDidMount() {
     this.box.current.querySelector("input").focus();
-    /** @type {Promise<Logins>} */
-    const logins = call("login");
-    logins.then(
-      ({ codes }) => this.setState({ codes }),
-      () => {},
-    );
+    this.begin().catch(() => {});
+  }
+
+  /** What is possible here; whom a proxy names is logged in, but after a logout. */
+  async begin() {
+    /** @type {Logins} */
+    const ways = await call("login");
+    this.setState({ ways });
+    if (ways.header && this.props.auto) await this.send("login/header", {});
   }
 
   renew = async () => {
@@ -244,7 +375,7 @@ class Login extends Component {
   }
 
   render() {
-    const { trouble, busy, codes, shown } = this.state;
+    const { trouble, busy, ways, shown } = this.state;
     const another = el(
       "button",
       { class: "quiet", type: "button", onClick: this.renew },
@@ -255,12 +386,19 @@ class Login extends Component {
       { class: "login card", ref: this.box },
       el("h1", null, "Log in"),
       el("p", { class: "reason", role: "alert" }, trouble),
+      ways.header || ways.oidc
+        ? h(Ways, { ways, busy, byHeader: () => this.send("login/header", {}) })
+        : null,
+      ways.password
+        ? h(PasswordForm, { busy, send: (fields) => this.send("login/password", fields) })
+        : null,
+      ways.password ? el("hr") : null,
       h(LoginForm, {
         ...{ name: "code", words: "Code", button: "Log in with the code", main: true, busy },
         about: "the one that corral ui shows; it works once",
         send: (code) => this.send("login/code", { code }),
       }),
-      codes ? el("p", null, another) : null,
+      ways.codes ? el("p", null, another) : null,
       el("p", { class: "dim", role: "status" }, shown),
       el("hr"),
       h(LoginForm, {
@@ -273,10 +411,10 @@ class Login extends Component {
   }
 }
 
-function showLogin(why = "") {
+function showLogin(why = "", auto = false) {
   document.title = "Log in · Corral";
   turn += 1;
-  render(h(Login, { key: turn, why }), place("main"));
+  render(h(Login, { key: turn, why, auto }), place("main"));
 }
 
 /** @param {string} name */
@@ -312,7 +450,22 @@ function pressed(event) {
   if (page && me) location.hash = page;
 }
 
+/** The session of who comes back from the provider. */
+async function arrive() {
+  history.replaceState(null, "", location.pathname + keptPlace());
+  try {
+    enter(await call("login/oidc/session", {}));
+  } catch (error) {
+    const { message, hint } = refused(error);
+    showLogin(hint ? `${message}. ${hint}` : message);
+  }
+}
+
 async function begin() {
+  if (location.hash === "#signed-in") {
+    await arrive();
+    return;
+  }
   const code = new URLSearchParams(location.hash.slice(1)).get("code");
   if (code) {
     history.replaceState(null, "", location.pathname); // the code is used up; nobody need find it
@@ -325,11 +478,49 @@ async function begin() {
   }
   // The nodes are most of what the first page needs: they come while the session is looked up.
   if (/^(#cluster(\?|$)|$)/.test(location.hash)) loadNodes().catch(() => {});
+  await resume();
+}
+
+/**
+ * The session of this browser; who has none logs in. A server that does not answer is asked again,
+ * each time later.
+ * @param {number} tries before this one
+ */
+async function resume(tries = 0) {
+  turn += 1;
+  const mine = turn;
+  /** @type {Me} */
+  let session;
   try {
-    enter(await call("me"));
-  } catch {
-    showLogin();
+    session = await call("me", undefined, undefined, ME_MS);
+  } catch (error) {
+    if (mine === turn) notResumed(refused(error), tries);
+    return;
   }
+  if (mine !== turn) return;
+  try {
+    enter(session);
+  } catch (error) {
+    render(h(FailureCard, { failure: refused(error) }), place("main"));
+  }
+}
+
+/**
+ * @param {Refused} failure
+ * @param {number} tries
+ */
+function notResumed(failure, tries) {
+  if (failure.status === 401) {
+    showLogin("", true);
+    return;
+  }
+  render(h(FailureCard, { failure }), place("main"));
+  const pause = pauseAfter(failure, tries);
+  if (pause === null) return;
+  const mine = turn;
+  setTimeout(() => {
+    if (mine === turn) resume(tries + 1);
+  }, pause);
 }
 
 function run() {
@@ -341,9 +532,11 @@ function run() {
     setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
   );
   place("logout").addEventListener("click", async () => {
-    await call("logout", {}).catch(complain);
+    /** @type {{ leave?: string }} */
+    const left = (await call("logout", {}).catch(complain)) ?? {};
     setSecret("");
-    leave();
+    if (left.leave) location.assign(left.leave);
+    else leave();
   });
   document.addEventListener("loggedout", () => {
     if (me) leave("Your session has ended.");

@@ -227,7 +227,7 @@ export function Card({ node }) {
     { class: `node ${node.kind}`, "data-key": node.name, href },
     el("span", { class: "row between" }, el("b", null, node.name), nodeBadge(node)),
     shown ? el("span", { class: "gpus", role: "img", "aria-label": label }, gpus) : null,
-    el("small", null, words.join(" · ")),
+    el("small", null, words.map((part) => part.replaceAll(" ", "\u00a0")).join(" · ")),
     node.reason ? el("span", { class: "reason" }, node.reason) : null,
   );
 }

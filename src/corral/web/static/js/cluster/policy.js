@@ -1,14 +1,14 @@
-// Accounts, QOS, reservations, licences and the scheduler: read only, for all users.
+// Accounts, QOS, reservations, licences and the scheduler, for all users; who has the cluster file changes it.
 import { Component, h } from "../../vendor/preact.mjs";
 import { limitLines, limitText } from "../lib/limits.js";
 import { call, Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "../api.js" */
-/** @import { AccountRow, LimitRow, Me, QosRow, ReservationRow, SchedulerCycle } from "../api.js" */
+/** @import { AccountRow, Declared, LimitRow, Me, QosRow, ReservationRow, SchedulerCycle } from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
 
-const { addressOf, badge, bar, clock, el, fact, formatted, keepAddress, leadsTo, many } = view;
+const { addressOf, badge, barred, clock, el, fact, formatted, keepAddress, leadsTo, many } = view;
 const { since, span, Table } = view;
 const AGAIN_MS = 15000;
 const MOST = 200;
@@ -28,12 +28,43 @@ const none = (words = "-") => el("span", { class: "dim" }, words);
 /** A list of jobs of a filter. @param {string} q @param {string} [show] */
 const jobsOf = (q, show = "all") => addressOf(`jobs/${show}`, { q }, { q: "" });
 
-/** @param {{ limits: LimitRow[], unreported?: string[] }} props */
-export function Limits({ limits, unreported = [] }) {
-  if (!limits.length && !unreported.length) return none("unlimited");
+/**
+ * What who has the cluster file sees besides, and changes.
+ * @typedef {object} Owner
+ * @property {Declared} declared
+ * @property {(section: string, name: string) => void} change
+ * @property {(section: string, name: string) => void} remove
+ */
+
+/** The name that a limit has in what the file declares. @param {LimitRow} limit */
+const limitKey = ({ name, resource }) => (resource ? `${name}=${resource}` : name);
+
+/**
+ * Limits of which the file has none, or another.
+ * @param {LimitRow[]} limits
+ * @param {Record<string, number>} declared
+ */
+export function byHand(limits, declared) {
+  const there = new Map(limits.map((limit) => [limitKey(limit), limit.value]));
+  const set = limits.filter((limit) => declared[limitKey(limit)] !== limit.value);
+  const gone = Object.entries(declared).filter(([key]) => !there.has(key));
+  return { set: new Set(set.map(limitText)), gone: gone.map(([key, value]) => `${key}=${value}`) };
+}
+
+/** @param {{ limits: LimitRow[], unreported?: string[], declared?: Record<string, number> }} props */
+export function Limits({ limits, unreported = [], declared }) {
+  const { set, gone } = byHand(limits, declared ?? {});
+  if (!limits.length && !unreported.length && !gone.length) return none("unlimited");
   const lines = limitLines(limits).map(({ words, title }) =>
-    el("li", { key: title, title }, words),
+    el(
+      "li",
+      { key: title, title },
+      words,
+      declared && title.split(" ").some((limit) => set.has(limit)) ? [" ", handBadge()] : null,
+    ),
   );
+  for (const words of gone)
+    lines.push(el("li", { key: words }, none(`${words} of the file is not set `), handBadge()));
   const rest = unreported.length
     ? el(
         "li",
@@ -43,6 +74,44 @@ export function Limits({ limits, unreported = [] }) {
     : null;
   return el("ul", { class: "plain limits" }, lines, rest);
 }
+
+const handBadge = () => badge("by hand", "warn");
+
+/**
+ * The last cell of a row: what the file declares of it can be changed.
+ * @param {Owner | undefined} owner
+ * @param {string} section
+ * @param {string} name
+ * @param {boolean} hand nothing of it is in the file
+ */
+function ownerCell(owner, section, name, hand) {
+  if (!owner) return null;
+  if (!(name in (owner.declared.entries[section] ?? {})))
+    return el("td", { class: "num" }, hand ? handBadge() : null);
+  const ends = section === "reservations" ? "End" : "Remove";
+  return el(
+    "td",
+    { class: "num nowrap" },
+    el(
+      "button",
+      { "aria-label": `Change ${name}`, onClick: () => owner.change(section, name) },
+      "Change",
+    ),
+    " ",
+    el(
+      "button",
+      {
+        class: "quiet",
+        "aria-label": `${ends} ${name}`,
+        onClick: () => owner.remove(section, name),
+      },
+      ends,
+    ),
+  );
+}
+
+/** The heads of a table, with one more for who may change it. @template T @param {T[]} heads @param {Owner | undefined} owner */
+const withOwner = (heads, owner) => (owner ? [...heads, ""] : heads);
 
 /** @param {number | null} share */
 const percent = (share) =>
@@ -83,7 +152,7 @@ function ShareCells({ row: { user, parent, part, usage, factor }, reported }) {
   const cell = (label, content) => el("td", { class: "num", "data-label": label }, content);
   const fair = factor === null ? none("unknown") : factor.toFixed(2);
   if (!reported) return SHARES.map((label) => cell(label, none("unknown")));
-  const share = part === null ? none("unknown") : [bar(part, 1, true), percent(part)];
+  const share = part === null ? none("unknown") : barred(part, 1, percent(part));
   return [
     cell(SHARES[0], parent || user ? share : ""), // root has no level
     cell(SHARES[1], percent(usage)),
@@ -91,9 +160,21 @@ function ShareCells({ row: { user, parent, part, usage, factor }, reported }) {
   ];
 }
 
-/** @param {{ row: AccountRow, accounts: Map<string, AccountRow>, reported: boolean }} props */
-function AccountLine({ row, accounts, reported }) {
+/** Whether a row is of nobody that the file or its directory declares. @param {AccountRow} row @param {Owner} [owner] */
+function accountByHand({ account, user }, owner) {
+  if (!owner) return false;
+  const { declared } = owner;
+  if (account === "root") return user !== "" && user !== "root";
+  if (user) {
+    return !(`user ${account} ${user}` in declared.limits) && !declared.directory.includes(account);
+  }
+  return !(`account ${account}` in declared.limits);
+}
+
+/** @param {{ row: AccountRow, accounts: Map<string, AccountRow>, reported: boolean, owner?: Owner }} props */
+function AccountLine({ row, accounts, reported, owner }) {
   const { account, user, partition, shares } = row;
+  const declared = owner?.declared.limits[user ? `user ${account} ${user}` : `account ${account}`];
   const address = jobsOf(user ? `user=${user} account=${account}` : `account=${account}`);
   return el(
     "tr",
@@ -101,8 +182,11 @@ function AccountLine({ row, accounts, reported }) {
     h(WhoCell, { row, address }),
     el("td", { class: "num", "data-label": "shares" }, shares || none("unknown")),
     h(ShareCells, { row, reported }),
-    el("td", { "data-label": "limits" }, h(Limits, { limits: ownLimits(row, accounts) })),
+    el("td", { "data-label": "limits" }, h(Limits, { limits: ownLimits(row, accounts), declared })),
     el("td", { "data-label": "QOS" }, row.qos.join(", ") || none()),
+    accountByHand(row, owner)
+      ? el("td", { class: "num" }, handBadge())
+      : ownerCell(owner, user ? "users" : "accounts", user || account, false),
   );
 }
 
@@ -131,8 +215,8 @@ export function matching(rows, q) {
   return rows.filter((row) => hits.has(row) || (!row.user && kept.has(row.account)));
 }
 
-/** @param {{ data: api.Accounts, q: string }} props */
-export function AccountsView({ data, q }) {
+/** @param {{ data: api.Accounts, q: string, owner?: Owner }} props */
+export function AccountsView({ data, q, owner }) {
   const accounts = new Map(
     data.accounts.filter(({ user }) => !user).map((row) => [row.account, row]),
   );
@@ -140,7 +224,7 @@ export function AccountsView({ data, q }) {
   const heads = ["account or user", number("shares"), ...SHARES.map(number), "limits", "QOS"];
   const lines = rows.slice(0, MOST).map((row) =>
     h(AccountLine, {
-      ...{ key: `${row.account} ${row.user} ${row.partition}`, row, accounts },
+      ...{ key: `${row.account} ${row.user} ${row.partition}`, row, accounts, owner },
       reported: !data.why_no_shares,
     }),
   );
@@ -153,7 +237,11 @@ export function AccountsView({ data, q }) {
           `Usage and fair share are unknown: ${data.why_no_shares}.`,
         )
       : null,
-    el("div", { key: "table", class: "stacked" }, h(Table, { heads }, lines)),
+    el(
+      "div",
+      { key: "table", class: "stacked" },
+      h(Table, { heads: withOwner(heads, owner) }, lines),
+    ),
     rows.length ? null : el("p", { key: "none", class: "dim" }, "No account matches."),
     rest
       ? el("p", { key: "rest", class: "dim" }, `${formatted(rest)} more: use the filter.`)
@@ -171,14 +259,18 @@ export function AccountsView({ data, q }) {
 const flagWords = (flags) =>
   flags.map((flag) => flag.toLowerCase().replaceAll("_", " ")).join(", ");
 
-/** @param {{ qos: QosRow }} props */
-function QosLine({ qos }) {
-  const { name, description, priority, preempts, preempt_mode, usage_factor, grace } = qos;
-  const address = jobsOf(`qos=${name}`);
+/** Whose jobs it may stop, and how. @param {QosRow} qos */
+function preemption({ preempts, preempt_mode, grace }) {
   const after = grace ? `, after ${span(grace)}` : "";
-  const stops = preempts.length
-    ? `${preempts.join(", ")}${preempt_mode ? ` (${preempt_mode}${after})` : after}`
-    : "";
+  if (!preempts.length) return none("none");
+  return `${preempts.join(", ")}${preempt_mode ? ` (${preempt_mode}${after})` : after}`;
+}
+
+/** @param {{ qos: QosRow, owner?: Owner }} props */
+function QosLine({ qos, owner }) {
+  const { name, description, priority, usage_factor } = qos;
+  const address = jobsOf(`qos=${name}`);
+  const declared = owner?.declared.limits[`qos ${name}`];
   const usual = description.toLowerCase() === name ? "" : description;
   return el(
     "tr",
@@ -190,19 +282,20 @@ function QosLine({ qos }) {
       usual ? el("small", { class: "dim" }, ` ${usual}`) : null,
     ),
     el("td", { class: "num", "data-label": "priority" }, formatted(priority)),
-    el("td", { "data-label": "may preempt jobs of" }, stops || none("none")),
+    el("td", { "data-label": "may preempt jobs of" }, preemption(qos)),
     el("td", { class: "num", "data-label": "usage factor" }, usage_factor ?? none("unknown")),
-    el("td", { "data-label": "limits" }, h(Limits, qos)),
+    el("td", { "data-label": "limits" }, h(Limits, { ...qos, declared })),
     el("td", { "data-label": "flags" }, flagWords(qos.flags) || none()),
+    ownerCell(owner, "qos", name, !declared && name !== "normal"),
   );
 }
 
-/** @param {{ data: api.AllQos, q: string }} props */
-export function QosView({ data, q }) {
+/** @param {{ data: api.AllQos, q: string, owner?: Owner }} props */
+export function QosView({ data, q, owner }) {
   const rows = data.qos.filter(({ name, description }) =>
     `${name} ${description}`.toLowerCase().includes(q.toLowerCase()),
   );
-  const lines = rows.map((qos) => h(QosLine, { key: qos.name, qos }));
+  const lines = rows.map((qos) => h(QosLine, { key: qos.name, qos, owner }));
   const heads = [
     "QOS",
     number("priority"),
@@ -212,7 +305,11 @@ export function QosView({ data, q }) {
     "flags",
   ];
   return [
-    el("div", { key: "table", class: "stacked" }, h(Table, { heads }, lines)),
+    el(
+      "div",
+      { key: "table", class: "stacked" },
+      h(Table, { heads: withOwner(heads, owner) }, lines),
+    ),
     rows.length ? null : el("p", { key: "none", class: "dim" }, "No QOS matches."),
   ];
 }
@@ -240,8 +337,8 @@ function forWhom({ users, accounts }) {
     .join("; ");
 }
 
-/** @param {{ data: api.Reservations, q: string, at?: number }} props */
-export function ReservationsView({ data, q, at = Date.now() / 1000 }) {
+/** @param {{ data: api.Reservations, q: string, at?: number, owner?: Owner }} props */
+export function ReservationsView({ data, q, at = Date.now() / 1000, owner }) {
   const rows = data.reservations.filter((row) =>
     `${row.name} ${row.nodes} ${forWhom(row)} ${row.flags.join(" ")}`
       .toLowerCase()
@@ -274,15 +371,16 @@ export function ReservationsView({ data, q, at = Date.now() / 1000 }) {
       ),
       el("td", { "data-label": "for" }, forWhom(row) || none()),
       el("td", { "data-label": "licences" }, row.licenses || none()),
-      el("td", null, flagWords(row.flags) || none()),
+      el("td", { "data-label": "flags" }, flagWords(row.flags) || none()),
+      ownerCell(owner, "reservations", row.name, true),
     );
   });
   const heads = ["reservation", "state", "from", "to", "nodes", "for", "licences", "flags"];
-  return el("div", { class: "stacked" }, h(Table, { heads }, lines));
+  return el("div", { class: "stacked" }, h(Table, { heads: withOwner(heads, owner) }, lines));
 }
 
-/** @param {{ data: api.Licenses, q: string }} props */
-export function LicensesView({ data, q }) {
+/** @param {{ data: api.Licenses, q: string, owner?: Owner }} props */
+export function LicensesView({ data, q, owner }) {
   const rows = data.licenses.filter(({ name }) => name.toLowerCase().includes(q.toLowerCase()));
   if (!rows.length)
     return el("p", { class: "dim" }, q ? "No licence matches." : "Slurm counts no licences here.");
@@ -297,13 +395,14 @@ export function LicensesView({ data, q }) {
         remote ? el("small", { class: "dim" }, " of a server") : null,
       ),
       el("td", { class: "num" }, formatted(total)),
-      el("td", { class: "num" }, bar(used, total, true), formatted(used)),
+      el("td", { class: "num" }, barred(used, total, formatted(used))),
       el("td", { class: free ? "num" : "num reason" }, formatted(free)),
       el("td", { class: "num" }, formatted(reserved)),
+      ownerCell(owner, "licenses", name, true),
     ),
   );
   const heads = ["licence", ...["total", "used", "free", "reserved"].map(number)];
-  return h(Table, { heads }, lines);
+  return el("div", { class: "few" }, h(Table, { heads: withOwner(heads, owner) }, lines));
 }
 
 /** A length of microseconds in words. @param {number | null} us */
@@ -357,7 +456,7 @@ function Calls({ title, calls, what }) {
       ),
       el("td", { class: "num" }, formatted(count)),
       el("td", { class: "num" }, lengthWords(mean)),
-      el("td", { class: "num" }, bar(total, all, true), lengthWords(total)),
+      el("td", { class: "num" }, barred(total, all, lengthWords(total))),
     ),
   );
   const content = lines.length
@@ -439,34 +538,69 @@ export function SchedulerView({ data }) {
  * @param {string} tab
  * @param {any} data
  * @param {string} q
+ * @param {Owner} [owner]
  * @returns {ComponentChildren}
  */
-function viewOf(tab, data, q) {
-  if (tab === "accounts") return h(AccountsView, { data, q });
-  if (tab === "qos") return h(QosView, { data, q });
-  if (tab === "reservations") return h(ReservationsView, { data, q });
-  if (tab === "licenses") return h(LicensesView, { data, q });
+function viewOf(tab, data, q, owner) {
+  if (tab === "accounts") return h(AccountsView, { data, q, owner });
+  if (tab === "qos") return h(QosView, { data, q, owner });
+  if (tab === "reservations") return h(ReservationsView, { data, q, owner });
+  if (tab === "licenses") return h(LicensesView, { data, q, owner });
   return h(SchedulerView, { data });
 }
 
-/** How changes are made: never here. */
-const HowToChange = () =>
-  el(
+/** The lists of the cluster file that each tab shows. @type {Record<string, [string, string][]>} */
+export const LISTS = {
+  accounts: [
+    ["users", "user"],
+    ["accounts", "account"],
+  ],
+  qos: [["qos", "QOS"]],
+  reservations: [["reservations", "reservation"]],
+  licenses: [["licenses", "licence"]],
+};
+
+/** How changes are made. @param {{ owner?: Owner, why: string, reading: boolean }} props */
+export function HowToChange({ owner, why, reading }) {
+  if (reading) return el("p", { class: "dim" }, "The cluster file is read…");
+  const code = (/** @type {string} */ text) => el("code", null, text);
+  if (owner) {
+    const held = owner.declared.held
+      ? " Applying the file sets back what it can declare of its own accounts, users and QOS."
+      : "";
+    return el(
+      "p",
+      { class: "dim" },
+      `Changes are made in ${owner.declared.path}, and applied as a plan. What is marked `,
+      '"by hand" was set in Slurm with ',
+      ...[code("sacctmgr"), " or ", code("scontrol"), `, and the file has nothing of it.${held}`],
+    );
+  }
+  return el(
     "p",
     { class: "dim" },
-    "This page changes nothing here. Accounts, users, QOS and limits that the cluster file declares are changed ",
-    "there and applied (",
-    el("code", null, "corral apply"),
-    "); others by an administrator with ",
-    el("code", null, "sacctmgr"),
-    " and ",
-    el("code", null, "scontrol"),
-    ".",
+    "This page changes nothing here",
+    why ? `: ${why}. ` : ". ",
+    "What the cluster file declares is changed where that file is: ",
+    ...[code("corral edit users NAME limits.gpus=4 && corral up"), "; the rest with "],
+    ...[code("sacctmgr"), " and ", code("scontrol"), "."],
   );
+}
 
 /** @typedef {{ tab: string, q: string, data: Data | null, wrong: Refused | null }} PolicyState */
 
-/** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, PolicyState>} */
+/**
+ * @typedef {object} PolicyProps
+ * @property {Me} me
+ * @property {string[]} args
+ * @property {URLSearchParams} query
+ * @property {Owner} [owner]
+ * @property {string} [why] the file cannot be changed here
+ * @property {boolean} [reading] whether it can is not known yet
+ * @property {number} [applied] grows with each change that was applied
+ */
+
+/** @extends {Component<PolicyProps, PolicyState>} */
 export class PolicyPage extends Component {
   newest = new Latest();
   /** @type {ReturnType<typeof setInterval> | undefined} */
@@ -487,6 +621,11 @@ export class PolicyPage extends Component {
   componentWillUnmount() {
     clearInterval(this.timer);
     this.newest.drop();
+  }
+
+  /** @param {PolicyProps} before */
+  componentDidUpdate(before) {
+    if (before.applied !== this.props.applied) this.load();
   }
 
   load = () => {
@@ -515,7 +654,7 @@ export class PolicyPage extends Component {
       why
         ? el("p", { key: "old", class: "reason" }, `This was known ${since(data.at)}: ${why}.`)
         : null,
-      viewOf(tab, data, q),
+      viewOf(tab, data, q, this.props.owner),
     ];
   }
 
@@ -540,15 +679,24 @@ export class PolicyPage extends Component {
       ...{ placeholder: "Filter: a name, or part of one", "aria-label": "Filter", maxLength: 100 },
     });
     const plain = tab === "scheduler";
+    const { owner, why = "", reading = false } = this.props;
+    const adds = (owner ? (LISTS[tab] ?? []) : []).map(([section, word]) =>
+      el(
+        "button",
+        { key: section, onClick: () => owner?.change(section, "") },
+        `Add ${word === "account" ? "an" : "a"} ${word}`,
+      ),
+    );
     return [
       el(
         "div",
         { key: "tabs", class: "row" },
         el("div", { class: "row chips", role: "navigation", "aria-label": "What to show" }, tabs),
         plain ? null : search,
+        adds,
       ),
       el("div", { key: `${tab} content`, class: plain ? "" : "card" }, this.content()),
-      h(HowToChange, { key: "how" }),
+      h(HowToChange, { key: "how", owner, why, reading }),
     ];
   }
 }

@@ -76,8 +76,8 @@ export function ArrayLine({ job, array, gpus, open, ended, choose, chosen, unfol
     el("td", { class: "cut", title: job.name }, job.name),
     el("td", null, job.user),
     el("td", { colSpan: 2 }, h(Counts, { counts: array.counts })),
-    el("td", { class: "num" }, ofEach(array, gpus)),
-    el("td", { class: "num" }, ofEach(array, job.cpus)),
+    el("td", { class: "num", "data-label": "GPUs" }, ofEach(array, gpus)),
+    el("td", { class: "num hide-narrow" }, ofEach(array, job.cpus)),
     el("td", { class: "num nowrap" }, words),
     ended ? el("td") : null,
   );

@@ -9,7 +9,7 @@ import * as view from "../lib/view.js";
 /** @import { ArrayRow, FailedOne, JobRow, Jobs, Me, Past } from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
 
-const { addressOf, badge, bar, clock, complain, el, keepAddress, leadsTo, many } = view;
+const { addressOf, badge, barred, clock, complain, el, keepAddress, leadsTo, many } = view;
 const { since, span, formatted } = view;
 /** @type {["all" | "running" | "waiting" | "ended", string][]} */
 const TABS = [
@@ -106,8 +106,8 @@ const BoxCell = ({ job, chosen = false, choose = null }) =>
 function TimeCell({ job }) {
   const elapsed = job.running && job.limit && job.start_at;
   const used = elapsed ? Date.now() / 1000 + now.skew - Number(job.start_at) : 0;
-  const share = elapsed ? bar(used, Number(job.limit), true) : null;
-  return el("td", { class: "num" }, share, timeOf(job));
+  const time = timeOf(job);
+  return el("td", { class: "num" }, elapsed ? barred(used, Number(job.limit), time) : time);
 }
 
 /** @param {RowProps} props */
@@ -131,8 +131,8 @@ function Row({ job, ended, chosen, choose, task = false }) {
     el("td", null, job.user),
     el("td", null, badge(job.state, job.kind)),
     el("td", { class: "cut why", title: where }, where),
-    el("td", { class: "num" }, gpus(job) || "-"),
-    el("td", { class: "num" }, job.cpus),
+    el("td", { class: "num", "data-label": "GPUs" }, gpus(job) || "-"),
+    el("td", { class: "num hide-narrow" }, job.cpus),
     h(TimeCell, { job }),
     ended ? el("td", { class: "num nowrap" }, clock(job.end_at)) : null,
   );
@@ -211,7 +211,12 @@ export function JobsTable({ jobs, by, down, ended, order, ...how }) {
   return el(
     "div",
     { class: "scroll", tabIndex: 0 },
-    el("table", null, el("thead", null, el("tr", null, box, cells)), el("tbody", null, rows)),
+    el(
+      "table",
+      { class: "jobs" },
+      el("thead", null, el("tr", null, box, cells)),
+      el("tbody", null, rows),
+    ),
   );
 }
 

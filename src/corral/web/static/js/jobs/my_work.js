@@ -8,7 +8,8 @@ import * as view from "../lib/view.js";
 /** @import { RunningJob, WorkHours, WorkPeriod } from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
 
-const { addressOf, badge, bar, clock, el, formatted, gib, keepAddress, leadsTo, many } = view;
+const { addressOf, badge, bar, barred, clock, el, formatted, gib, keepAddress, leadsTo, many } =
+  view;
 const { span, Table } = view;
 const AGAIN_MS = 10000;
 const HOURS_MS = 120000;
@@ -212,8 +213,7 @@ function RunningLine({ job, at }) {
     el(
       "td",
       { class: "num", "data-label": "time" },
-      ran !== null && limit ? bar(ran, limit, true) : null,
-      span(ran),
+      ran !== null && limit ? barred(ran, limit, span(ran)) : span(ran),
     ),
     el(
       "td",

@@ -1,6 +1,6 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { choice, choicesOf } from "./choices.js";
+import { choice, choicesOf, FreeWords, Offers, offersOf } from "./choices.js";
 import { begunWith, typedOf, wordsOf } from "./resubmission.js";
 import { TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
@@ -42,6 +42,8 @@ const FIRST = [
   "partition",
   "account",
   "qos",
+  "container",
+  "python",
   "env",
 ];
 const LONGEST_PATTERN = 400;
@@ -260,7 +262,9 @@ const Shown = ({ shown, expected }) =>
     pre(shown.script),
   );
 
-/** @extends {Component<{ form: api.JobForm, given: Given, choices: api.JobChoices | null }, FormState>} */
+/**
+ * @extends {Component<{ form: api.JobForm, given: Given, choices: api.JobChoices | null,
+ *   environments: api.JobEnvironments | null }, FormState>} */
 class JobForm extends Component {
   /** @type {FormState} */
   state = { shown: null, expected: null, sending: false, faults: {} };
@@ -364,30 +368,37 @@ class JobForm extends Component {
    * @param {Schema} schema
    */
   input(name, schema) {
-    const { form, given, choices } = this.props;
+    const { form, given, choices, environments } = this.props;
     const value = given.form[name];
     const fault = this.state.faults[name];
     const invalid = fault ? { "aria-invalid": true, "aria-describedby": `fault-${name}` } : {};
     const offered = choicesOf(name, choices);
-    if (offered) {
-      const now = this.form.current?.elements.namedItem(name); // typed before the choices came
-      const chosen = now instanceof Element && "value" in now ? String(now.value) : typedOf(value);
-      return choice({ name, id: `field-${name}`, ...invalid }, offered, chosen);
-    }
+    if (offered)
+      return choice({ name, id: `field-${name}`, ...invalid }, offered, this.chosen(name));
     const script = { placeholder: `${form.storage[0] || ""}/train.py` };
+    const offers = offersOf(name, environments);
     return field(name, schema, {
       ...(name === "script" ? script : {}),
+      ...(offers.length ? { list: `offers-${name}` } : {}),
       ...begunWith(value),
       ...invalid,
     });
+  }
+
+  /** What is chosen of a field now; typed before its choices came. @param {string} name */
+  chosen(name) {
+    const now = this.form.current?.elements.namedItem(name);
+    if (now instanceof Element && "value" in now) return String(now.value);
+    return typedOf(this.props.given.form[name]);
   }
 
   /** @param {[string, Schema]} field */
   line = ([name, schema]) => {
     const input = this.input(name, schema);
     if (!input) return null;
-    const { storage } = this.props.form;
-    const { notes } = this.props.given;
+    const { form, given, environments } = this.props;
+    const { storage } = form;
+    const { notes } = given;
     const fault = this.state.faults[name];
     const about =
       name === "script"
@@ -399,6 +410,11 @@ class JobForm extends Component {
       name.replaceAll("_", " "),
       el("small", null, about),
       notes[name] && el("small", { class: "reason" }, notes[name]),
+      h(FreeWords, { offered: choicesOf(name, this.props.choices), chosen: this.chosen(name) }),
+      h(Offers, {
+        ...{ name, offers: offersOf(name, environments) },
+        cut: environments?.cut ?? false,
+      }),
       input,
       fault && el("small", { class: "fault", id: `fault-${name}` }, fault),
     );
@@ -454,17 +470,22 @@ class JobForm extends Component {
   }
 }
 
-/** @typedef {{ [name in "name" | "workdir" | "partition" | "nodes" | "gpus" | "minutes"]: string }} ScriptValues */
+/** @typedef {"name" | "workdir" | "partition" | "account" | "qos" | "nodes" | "gpus" | "minutes" | "array" | "output"} ScriptField */
+/** @typedef {{ [name in ScriptField]: string }} ScriptValues */
 
 /** The fields next to a script, and what their input takes.
  * @type {[keyof ScriptValues, string, InputProps][]} */
 const SCRIPT_FIELDS = [
   ["name", "Name", { maxLength: 64 }],
-  ["workdir", "Folder it runs in and writes slurm-ID.out to", { required: true, pattern: "/.*" }],
-  ["partition", "Partition (empty: the default one)", { pattern: "[A-Za-z0-9_.\\-]*" }],
+  ["workdir", "Folder it runs in", { required: true, pattern: "/.*" }],
+  ["partition", "Partition", { placeholder: "the default one", pattern: "[A-Za-z0-9_.\\-]*" }],
+  ["account", "Account", { placeholder: "the usual one", pattern: "[A-Za-z0-9_.\\-]*" }],
+  ["qos", "QOS", { placeholder: "the account's", pattern: "[A-Za-z0-9_.,\\-]*" }],
   ["nodes", "Nodes", { type: "number", min: 1 }],
   ["gpus", "GPUs on each node", { type: "number", min: 0, max: 64 }],
-  ["minutes", "Limit in minutes (empty: the partition's)", { type: "number", min: 1 }],
+  ["minutes", "Limit in minutes", { placeholder: "the partition's", type: "number", min: 1 }],
+  ["array", "Tasks of an array", { placeholder: "0-9%4", pattern: "[0-9][0-9,:%\\-]*" }],
+  ["output", "File for the output", { placeholder: "slurm-ID.out", maxLength: 1024 }],
 ];
 
 /**
@@ -495,6 +516,7 @@ export function scriptBody(script, values, given) {
   return {
     script: script.replaceAll("\r\n", "\n"),
     ...{ name: own("name"), workdir: values.workdir, partition: own("partition") },
+    ...{ account: own("account"), qos: own("qos"), array: own("array"), output: own("output") },
     ...(nodes ? { nodes: Number(nodes) } : {}),
     ...(gpus ? { gpus_per_node: Number(gpus) } : {}),
     ...(minutes ? { minutes: Number(minutes) } : {}),
@@ -537,7 +559,7 @@ const TYPED_MS = 250;
 
 /**
  * @typedef {{ sending: boolean, script: string, read: api.Directives, typed: Partial<ScriptValues> }} ScriptState
- * @extends {Component<FormProps & { me: api.Me }, ScriptState>} */
+ * @extends {Component<FormProps & { me: api.Me, choices: api.JobChoices | null }, ScriptState>} */
 class ScriptForm extends Component {
   /** @type {ScriptState} */
   state = {
@@ -612,15 +634,20 @@ class ScriptForm extends Component {
       const overridden = given && values[name] && values[name] !== given.value;
       const about =
         given && `${overridden ? "overrides" : "from"} line ${given.line} of the script`;
-      const onInput = (/** @type {{ currentTarget: HTMLInputElement }} */ { currentTarget }) =>
-        this.setState({ typed: { ...this.state.typed, [name]: currentTarget.value } });
+      const onInput = (
+        /** @type {{ currentTarget: HTMLInputElement | HTMLSelectElement }} */ { currentTarget },
+      ) => this.setState({ typed: { ...this.state.typed, [name]: currentTarget.value } });
       const all = { name, autocomplete: "off", value: values[name], onInput, ...props };
+      const offered = choicesOf(name, this.props.choices);
       return el(
         "label",
         { key: name },
         label,
         about && el("small", null, about),
-        el("input", /** @type {InputProps} */ (all)),
+        h(FreeWords, { offered, chosen: values[name] }),
+        offered
+          ? choice({ name, onInput }, offered, values[name])
+          : el("input", /** @type {InputProps} */ (all)),
       );
     });
   }
@@ -659,6 +686,7 @@ class ScriptForm extends Component {
  * @property {api.JobTemplates} kept
  * @property {api.JobTemplate | null} template
  * @property {api.JobChoices | null} choices
+ * @property {api.JobEnvironments | null} environments
  * @extends {Component<FormProps & { me: api.Me }, CardState>} */
 export class SubmitCard extends Component {
   /** @type {CardState} */
@@ -667,16 +695,23 @@ export class SubmitCard extends Component {
     kept: NO_TEMPLATES,
     template: null,
     choices: null,
+    environments: null,
   };
   newest = new Latest();
   newestChoices = new Latest();
+  newestEnvironments = new Latest();
 
   componentDidMount() {
     const { form, again } = this.props;
-    if (!form.can_spec) return;
     this.newestChoices.take(
       call("jobs/choices"),
       (/** @type {api.JobChoices} */ choices) => this.setState({ choices }),
+      () => {}, // the fields can be typed
+    );
+    if (!form.can_spec) return;
+    this.newestEnvironments.take(
+      call("jobs/environments"),
+      (/** @type {api.JobEnvironments} */ environments) => this.setState({ environments }),
       () => {}, // the fields can be typed
     );
     if (again) return;
@@ -690,18 +725,22 @@ export class SubmitCard extends Component {
   componentWillUnmount() {
     this.newest.drop();
     this.newestChoices.drop();
+    this.newestEnvironments.drop();
   }
 
   /** The form, as a template or the job of before fills it in. */
   filled() {
     const { form, again } = this.props;
-    const { kept, template, choices } = this.state;
+    const { kept, template, choices, environments } = this.state;
     const chosen = template?.name ?? "";
     const choose = (/** @type {api.JobTemplate | null} */ next) =>
       this.setState({ template: next });
     return [
       again ? null : h(TemplateChoice, { key: "choice", kept, chosen, choose }),
-      h(JobForm, { key: `form ${chosen}`, form, given: again ?? template ?? NEW, choices }),
+      h(JobForm, {
+        ...{ key: `form ${chosen}`, form, given: again ?? template ?? NEW },
+        ...{ choices, environments },
+      }),
     ];
   }
 
@@ -724,7 +763,9 @@ export class SubmitCard extends Component {
       "div",
       { class: "card" },
       el("div", { class: "row between" }, el("h2", null, title), this.tabs()),
-      this.state.mode === "form" ? this.filled() : h(ScriptForm, { form, me, again }),
+      this.state.mode === "form"
+        ? this.filled()
+        : h(ScriptForm, { form, me, again, choices: this.state.choices }),
     );
   }
 }

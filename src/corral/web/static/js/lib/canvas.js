@@ -1,4 +1,5 @@
-// A component that is drawn on a canvas: again when its size, the theme or what it shows changes.
+// A component that is drawn on a canvas: again when its size, the theme or what it shows changes,
+// while it is in view or near it. Of 10,000 nodes by rack there are hundreds of canvases.
 import { Component, createRef } from "../../vendor/preact.mjs";
 
 /**
@@ -10,17 +11,40 @@ export class Drawing extends Component {
   /** @type {{ current: HTMLCanvasElement | null }} */
   canvas = createRef();
   frame = 0;
-  resized = new ResizeObserver(() => this.soon());
+  near = false;
+  late = true;
+  resized = new ResizeObserver((entries) => {
+    this.fits(entries[entries.length - 1].contentRect.width);
+    this.soon();
+  });
+  viewed = new IntersectionObserver(
+    (entries) => {
+      this.near = entries[entries.length - 1].isIntersecting;
+      if (this.near && this.late) this.soon();
+    },
+    { rootMargin: "400px" },
+  );
 
   soon = () => {
+    this.late = true;
+    if (!this.near) return;
     cancelAnimationFrame(this.frame);
-    this.frame = requestAnimationFrame(() => this.draw());
+    this.frame = requestAnimationFrame(() => {
+      this.late = false;
+      this.draw();
+    });
   };
 
   /** The element whose size decides. @returns {Element | null} */
   sized() {
     return this.canvas.current;
   }
+
+  /**
+   * Takes the height that goes with a width, also where it is not drawn yet.
+   * @param {number} _width
+   */
+  fits(_width) {}
 
   draw() {}
 
@@ -32,6 +56,7 @@ export class Drawing extends Component {
   componentDidMount() {
     const element = this.sized();
     if (element) this.resized.observe(element);
+    if (this.canvas.current) this.viewed.observe(this.canvas.current);
     document.addEventListener("theme", this.soon);
     this.soon();
   }
@@ -42,6 +67,7 @@ export class Drawing extends Component {
 
   componentWillUnmount() {
     this.resized.disconnect();
+    this.viewed.disconnect();
     document.removeEventListener("theme", this.soon);
     cancelAnimationFrame(this.frame);
   }

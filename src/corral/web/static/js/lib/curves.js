@@ -1,7 +1,7 @@
 // Plots over time by uPlot, which is loaded when the first one is drawn: what a job uses, and what
 // the cluster uses.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { clock, colour, el } from "./view.js";
+import { clock, colour, el, formatted } from "./view.js";
 /** @import uPlot from "uplot" */
 
 /** @typedef {{ what: string, title: string, scale: number, top?: number }} Kind */
@@ -27,6 +27,8 @@ const KINDS = [
 ];
 const INKS = ["busy", "accent", "mix", "warn", "bad", "good"];
 const MOST = 12;
+/** Room for half of the last time at the right. @type {uPlot.Padding} */
+const PADDING = [null, 28, null, null];
 const HEIGHT = 190;
 const TIMELINE_HEIGHT = 150;
 const LEAST = 0.1; // of the values of an axis: uPlot rounds smaller steps to thousandths
@@ -76,11 +78,18 @@ const timeAxis = () => ({
   values: (_plot, at, _axis, _space, apart) => at.map((time) => moment(time, apart)),
 });
 
-/** @type {uPlot.Series} */
-const TIME = {
-  label: "time",
-  value: (_plot, at) => (at === null ? "-" : clock(at)),
+/**
+ * A value of a legend: where the pointer is, else the newest one.
+ * @param {(value: number) => string} write
+ * @returns {Exclude<uPlot.Series.Value, string>}
+ */
+export const newest = (write) => (plot, value, series, index) => {
+  const shown = index === null ? plot.data[series].at(-1) : value;
+  return shown === null || shown === undefined ? "-" : write(shown);
 };
+
+/** @type {uPlot.Series} */
+const TIME = { label: "time", value: newest(clock) };
 
 /**
  * Colours of a legend follow the theme on their own.
@@ -92,14 +101,16 @@ const legend = (inks) => ({
 });
 
 /**
- * The axis of times: uPlot draws one of years where all samples are of one moment.
- * @param {unknown} _plot
+ * The axis of times: where there is one sample, uPlot has a tenth of its time around it, 11 years.
+ * @param {{ data: ArrayLike<number | null | undefined>[] | uPlot.AlignedData }} plot
  * @param {number} low
  * @param {number} high
  * @returns {[number, number]}
  */
-export const shortest = (_plot, low, high) =>
-  high - low < SHORTEST_S ? [high - SHORTEST_S, high] : [low, high];
+export function shortest({ data: [times] }, low, high) {
+  const last = times.length === 1 ? Number(times[0]) : high;
+  return last === high && high - low >= SHORTEST_S ? [low, high] : [last - SHORTEST_S, last];
+}
 
 /**
  * Curves share one axis of times; where one has no value there is a gap.
@@ -138,6 +149,7 @@ export async function timeline(target, past, gpus) {
     {
       width: width(),
       height: TIMELINE_HEIGHT,
+      padding: PADDING,
       scales: {
         x: { range: shortest },
         y: { range: (_u, _low, high) => [0, Math.max(4, high * 1.1)] },
@@ -148,9 +160,12 @@ export async function timeline(target, past, gpus) {
         TIME,
         {
           ...{ label: gpus ? "GPUs in use" : "CPUs in use", width: 2, paths },
-          stroke: () => colour("accent"),
+          ...{ stroke: () => colour("accent"), value: newest(formatted) },
         },
-        { label: "jobs running", stroke: () => colour("busy"), width: 2, paths },
+        {
+          ...{ label: "jobs running", width: 2, paths },
+          ...{ stroke: () => colour("busy"), value: newest(formatted) },
+        },
       ],
     },
     data(),
@@ -184,6 +199,7 @@ function options(curves, width, top) {
   return {
     width,
     height: HEIGHT,
+    padding: PADDING,
     scales: {
       x: { range: shortest },
       y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, LEAST)] },
@@ -197,8 +213,7 @@ function options(curves, width, top) {
         stroke: () => colour(INKS[i % INKS.length]),
         width: 2,
         dash: i >= INKS.length ? [6, 4] : undefined,
-        value: (/** @type {uPlot} */ _u, /** @type {number | null} */ value) =>
-          value === null ? "-" : digits(value),
+        value: newest(digits),
       })),
     ],
   };

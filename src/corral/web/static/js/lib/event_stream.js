@@ -1,17 +1,7 @@
 // One stream of changes for the entire page; pages listen to it.
-import { call, Latest, records, Refused, ticketed } from "./server.js";
-/** @import { AllFigures, Head, JobRow, Me, NodeFigures, NodeRow, Nodes } from "../api.js" */
-
-/**
- * An event of the stream: all of the head, or how fresh the last one is.
- * @typedef {object} Rest
- * @property {string[]} [columns]
- * @property {unknown[][]} [nodes]
- * @property {string[]} [nodes_gone]
- * @property {unknown[][]} [jobs]
- * @property {boolean} [again]
- * @typedef {(Head & Rest) | { rev?: undefined, seen_at: number, at: number, columns?: undefined }} News
- */
+import { expand } from "./hostlist.js";
+import { call, Latest, records, Refused, ticketed, transposed } from "./server.js";
+/** @import { FigureColumns, Head, JobRow, LiveAge, LiveState, Me, NodeColumns, NodeFigures, NodeRow } from "../api.js" */
 
 export const live = new EventTarget();
 export const now = {
@@ -32,6 +22,8 @@ export const now = {
 };
 const AGAIN_MS = 2000;
 const FIGURES_MS = 20000;
+// All wait for the same answer, and one that never comes would be waited for ever.
+const NODES_MS = 60000;
 /** @type {EventSource | null} */
 let source = null;
 let turn = 0;
@@ -56,10 +48,23 @@ export function listen(name, does) {
 
 /** @type {Promise<void> | null} */
 let loading = null;
+// The last question for the nodes was not answered: the next event asks again, also where nothing
+// of the cluster changes.
+let missed = false;
 export function loadNodes() {
-  loading ||= fetchNodes(3).finally(() => {
-    loading = null;
-  });
+  loading ||= fetchNodes(3)
+    .then(
+      () => {
+        missed = false;
+      },
+      (error) => {
+        missed = true;
+        throw error;
+      },
+    )
+    .finally(() => {
+      loading = null;
+    });
   return loading;
 }
 
@@ -69,26 +74,27 @@ export function loadNodes() {
  * @returns {Promise<void>}
  */
 async function fetchNodes(tries) {
-  /** @type {Nodes} */
-  const data = await call("nodes");
+  /** @type {NodeColumns} */
+  const data = await call("nodes?layout=columns", undefined, undefined, NODES_MS);
   if (now.head && data.nodes_rev < now.head.nodes_rev && tries) return fetchNodes(tries - 1);
   now.nodeColumns = data.columns;
   /** @type {NodeRow[]} */
-  const nodes = records(data.columns, data.rows);
+  const nodes = transposed(data.columns, data.values);
   now.nodes = new Map(nodes.map((node) => [node.name, node]));
   now.loaded = true;
   notify("nodes");
 }
 
-/** @param {News} data */
+/** @param {LiveState | LiveAge} data */
 function took(data) {
   if (data.at) now.skew = data.at - Date.now() / 1000;
-  if (data.columns) now.jobColumns = data.columns;
-  if (data.rev === undefined) {
+  if (!("rev" in data)) {
     if (now.head) now.head.seen_at = data.seen_at;
     notify("age");
+    if (missed) loadNodes().catch(() => {});
     return;
   }
+  if (data.columns) now.jobColumns = data.columns;
   const before = now.head;
   now.head = data;
   tookNodes(data, before);
@@ -99,17 +105,25 @@ function took(data) {
 }
 
 /**
- * @param {Head & Rest} data
+ * Whether there are other nodes than those of before.
+ * @param {LiveState} data
+ * @param {Head | null} before
+ */
+const others = (data, before) => data.again || (before && before.nodes_rev !== data.nodes_rev);
+
+/**
+ * @param {LiveState} data
  * @param {Head | null} before
  */
 function tookNodes(data, before) {
-  if (data.nodes && now.loaded) {
+  const known = now.loaded && !missed;
+  if (known && data.nodes) {
     /** @type {NodeRow[]} */
     const changed = records(now.nodeColumns, data.nodes);
     for (const node of changed) now.nodes.set(node.name, node);
     for (const name of data.nodes_gone ?? []) now.nodes.delete(name);
     notify("nodes");
-  } else if (!now.loaded || data.again || (before && before.nodes_rev !== data.nodes_rev)) {
+  } else if (!known || others(data, before)) {
     loadNodes().catch(() => {});
   }
 }
@@ -169,6 +183,25 @@ export function forget() {
 }
 
 /**
+ * Metrics by node; only what there is.
+ * @param {FigureColumns} data
+ */
+export function figuresOf({ names, columns, values }) {
+  /** @type {Record<string, NodeFigures>} */
+  const made = {};
+  for (const [row, name] of (expand(names) ?? []).entries()) {
+    /** @type {Record<string, number>} */
+    const figures = {};
+    for (const [at, column] of columns.entries()) {
+      const value = values[at][row];
+      if (value !== null) figures[column] = value;
+    }
+    made[name] = figures;
+  }
+  return made;
+}
+
+/**
  * Keeps the metrics of nodes new, where there are any; returns what ends that.
  * @param {Me} me
  * @param {() => void} changed
@@ -177,10 +210,10 @@ export function watchFigures(me, changed) {
   if (!me.figures) return () => {};
   const newest = new Latest();
   const measure = () => {
-    /** @type {Promise<AllFigures>} */
-    const answer = call("figures");
-    const show = (/** @type {AllFigures} */ data) => {
-      now.figures = data.nodes;
+    /** @type {Promise<FigureColumns>} */
+    const answer = call("figures?layout=columns");
+    const show = (/** @type {FigureColumns} */ data) => {
+      now.figures = figuresOf(data);
       changed();
     };
     newest.take(answer, show, () => {});

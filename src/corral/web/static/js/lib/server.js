@@ -39,11 +39,14 @@ export async function ticketed(path) {
 const ATTENDED_MS = 60000;
 let touched = Date.now();
 
+/** Notes that somebody uses this tab. */
+export const touch = (at = Date.now()) => {
+  touched = at;
+};
+
 /** Notes when somebody last used this tab. */
 export function attend() {
-  const note = () => {
-    touched = Date.now();
-  };
+  const note = () => touch();
   for (const name of ["pointerdown", "pointermove", "keydown", "wheel"]) {
     addEventListener(name, note, { capture: true, passive: true });
   }
@@ -76,11 +79,27 @@ export function refused(thrown) {
   return new Refused(0, { message: thrown instanceof Error ? thrown.message : String(thrown) });
 }
 
+const AGAIN_MS = 2000;
+const LONGEST_MS = 60000;
+const TOO_MANY = 429;
+const SERVER = 500;
+
+/**
+ * Milliseconds until a failed question is asked again; null: its answer would be the same.
+ * @param {Refused} failure
+ * @param {number} tries before this one
+ */
+export function pauseAfter({ status }, tries) {
+  if (status && status !== TOO_MANY && status < SERVER) return null;
+  return Math.min(AGAIN_MS * 2 ** tries, LONGEST_MS);
+}
+
 /**
  * @param {unknown} body
  * @param {string | undefined} method
+ * @param {number} limit
  */
-function request(body, method) {
+function request(body, method, limit) {
   const verb = method || (body === undefined ? "GET" : "POST");
   /** @type {Record<string, string>} */
   const headers = {};
@@ -88,6 +107,7 @@ function request(body, method) {
   if (Date.now() - touched > ATTENDED_MS) headers["X-Unattended"] = "1";
   /** @type {RequestInit} */
   const options = { method: verb, headers, credentials: "same-origin" };
+  if (limit) options.signal = AbortSignal.timeout(limit);
   if (verb === "GET") return options;
   headers["Content-Type"] = "application/json";
   return { ...options, body: JSON.stringify(body ?? {}) };
@@ -99,21 +119,28 @@ function request(body, method) {
  * @param {string} path
  * @param {unknown} [body]
  * @param {string} [method]
+ * @param {number} [limit] milliseconds until an answer counts as lost; 0: as long as it takes
  * @returns {Promise<T>}
  */
-export async function call(path, body, method) {
+export async function call(path, body, method, limit = 0) {
+  const asked = secret();
   let reply;
+  let data;
   try {
-    reply = await fetch(`api/${path}`, request(body, method));
+    reply = await fetch(`api/${path}`, request(body, method, limit));
+    data = await reply.json().catch((error) => {
+      if (error instanceof SyntaxError) return {}; // no JSON, as of a proxy between
+      throw error; // the limit, or a lost connection, ended the answer
+    });
   } catch {
     throw new Refused(0, {
       message: "the page's server does not answer",
       hint: "is corral ui still running?",
     });
   }
-  const data = await reply.json().catch(() => ({}));
   if (reply.ok) return data;
-  if (reply.status === 401 && !path.startsWith("login")) {
+  // Of a question from before a login, an answer may come behind it.
+  if (reply.status === 401 && !path.startsWith("login") && secret() === asked) {
     document.dispatchEvent(new Event("loggedout"));
   }
   throw new Refused(reply.status, data.error || {});
@@ -158,6 +185,22 @@ export function records(columns, list) {
     /** @type {Record<string, unknown>} */
     const made = {};
     for (let i = 0; i < columns.length; i += 1) made[columns[i]] = row[i];
+    return /** @type {T} */ (made);
+  });
+}
+
+/**
+ * The same, of the values of each column.
+ * @template T
+ * @param {string[]} columns
+ * @param {unknown[][]} values
+ * @returns {T[]}
+ */
+export function transposed(columns, values) {
+  return (values[0] ?? []).map((_, row) => {
+    /** @type {Record<string, unknown>} */
+    const made = {};
+    for (let i = 0; i < columns.length; i += 1) made[columns[i]] = values[i][row];
     return /** @type {T} */ (made);
   });
 }

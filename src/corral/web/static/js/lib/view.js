@@ -13,7 +13,7 @@ import { refused } from "./server.js";
  * What each element takes. Not JSX.IntrinsicElements: its unions of roles and types cost tsc 12 s.
  * @typedef {HTMLAttributes<HTMLElement>} Plain
  * @typedef {{
- *   [tag in "b" | "br" | "code" | "dd" | "div" | "dl" | "dt" | "figcaption" | "figure" | "h1" | "h2"
+ *   [tag in "b" | "br" | "code" | "datalist" | "dd" | "div" | "dl" | "dt" | "figcaption" | "figure" | "h1" | "h2"
  *     | "h3" | "hr" | "i" | "li" | "p" | "small" | "span" | "summary" | "section" | "article"
  *     | "table" | "tbody" | "thead" | "tr"]: Plain
  * }} PlainTags
@@ -69,8 +69,9 @@ export function span(seconds) {
   const s = Math.floor(seconds);
   if (s < 60) return `${s} s`;
   if (s < 3600) return `${Math.floor(s / 60)} min`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${Math.floor((s % 3600) / 60)} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  const two = (/** @type {number} */ n, /** @type {string} */ words) => (n ? ` ${n} ${words}` : "");
+  if (s < 86400) return `${Math.floor(s / 3600)} h${two(Math.floor((s % 3600) / 60), "min")}`;
+  return `${Math.floor(s / 86400)} d${two(Math.floor((s % 86400) / 3600), "h")}`;
 }
 
 /**
@@ -137,6 +138,17 @@ export function bar(used, total, small = false) {
     el("i", { style: { width: `${share}%` } }),
   );
 }
+
+/**
+ * A bar with its number in a column of numbers: the bars are below each other.
+ * @param {number} used
+ * @param {number} total
+ * @param {ComponentChildren} text
+ */
+export const barred = (used, total, text) => [
+  bar(used, total, true),
+  el("span", { class: "figure" }, text),
+];
 
 /**
  * @param {string} text
@@ -213,14 +225,24 @@ export function place(id) {
  * @property {"text" | "number"} [type]
  * @property {string} [value]
  * @property {number} [min]
+ * @property {boolean} [optional] it may be empty
+ * @property {string} [about] what it is, below its label
+ * @property {number} [longest] characters
+ * @property {string[]} [choices] the only values
  */
 
 /** @param {Field} field */
-function dialogField({ name, label, type = "text", value = "", min }) {
-  const limits = { required: true, maxLength: 200, min, autocomplete: "off" };
+function dialogField({ name, label, type = "text", value = "", min, ...more }) {
+  const { optional = false, about = "", longest = 200, choices } = more;
+  const limits = { required: !optional, maxLength: longest, min, autocomplete: "off" };
   const props = { name, type, defaultValue: value, ...limits };
-  const input = el("input", /** @type {InputProps} */ (props));
-  return el("label", { key: name }, label, input);
+  const options = choices?.map((word) =>
+    el("option", { key: word, value: word, selected: word === value }, word || "-"),
+  );
+  const input = options
+    ? el("select", { name, required: !optional }, options)
+    : el("input", /** @type {InputProps} */ (props));
+  return el("label", { key: name }, label, about ? el("small", null, about) : null, input);
 }
 
 /**

@@ -173,7 +173,7 @@ export class LogSearch extends Component {
         "form",
         { class: "row logbar", role: "search", onSubmit: this.begin },
         el("input", {
-          ...{ type: "search", name: "text", placeholder: "Search in all of it" },
+          ...{ type: "search", name: "text", placeholder: "Search the complete output" },
           ...{ "aria-label": "Search in the output", maxLength: 200, value: text },
           onInput: ({ currentTarget }) => {
             if (currentTarget.value) this.setState({ text: currentTarget.value });

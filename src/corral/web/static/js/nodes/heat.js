@@ -149,6 +149,9 @@ function paint(pen, grid, nodes, { colouring, figures }) {
  * @type {Map<string, string>} */
 const chosen = new Map();
 
+// Of the last heat map that was laid out: all are as wide.
+let width = 900;
+
 /** @typedef {{ nodes: NodeRow[], label: string, colouring: string, figures: Figures }} HeatProps */
 
 /**
@@ -185,12 +188,23 @@ export class Heat extends Drawing {
     return name === undefined ? -1 : this.props.nodes.findIndex((node) => node.name === name);
   }
 
+  /** @param {number} measured */
+  fits(measured) {
+    width = measured || width;
+    const canvas = this.canvas.current;
+    if (canvas) canvas.style.height = this.height();
+  }
+
+  height() {
+    return `${heightOf(gridOf(this.props.nodes.length, width))}px`;
+  }
+
   draw() {
     const canvas = this.canvas.current;
     const pen = canvas?.getContext("2d");
     if (!canvas || !pen) return;
     const { nodes } = this.props;
-    const width = canvas.clientWidth || 900;
+    width = canvas.clientWidth || width;
     this.grid = gridOf(nodes.length, width);
     const height = heightOf(this.grid);
     resize(canvas, pen, width, height);
@@ -241,6 +255,7 @@ export class Heat extends Drawing {
       el("div", { class: "tip mono", role: "status" }, lineOf(node, node && figures[node.name])),
       el("canvas", {
         class: "heat",
+        style: { height: this.height() },
         role: "application",
         tabIndex: 0,
         ref: this.canvas,

@@ -43,6 +43,9 @@ function memoryWords({ memory, memory_free, memory_used }) {
 const reasonWords = (node) =>
   node.reason && `${node.reason} (${node.reason_user || "?"}, ${clock(node.reason_at)})`;
 
+/** @param {NodeRow} node */
+const bootWords = ({ boot_at: at }) => (at ? `${clock(at)} (${since(at)})` : "unknown");
+
 /** @param {{ node: NodeRow, figures?: NodeFigures }} props */
 export function NodeFacts({ node, figures = {} }) {
   const { cpus, cpus_used, gpus, gpus_used, memory, memory_used } = node;
@@ -67,7 +70,7 @@ export function NodeFacts({ node, figures = {} }) {
     fact("features", node.features.join(", ") || "-"),
     fact("address", node.address),
     fact("slurmd", node.version || "-"),
-    fact("booted", `${clock(node.boot_at)} (${since(node.boot_at)})`),
+    fact("booted", bootWords(node)),
   );
 }
 
@@ -184,7 +187,7 @@ export class NodePage extends Component {
   drain = async () => {
     const values = await ask(
       `Drain ${this.name}`,
-      [{ name: "reason", label: "Reason, for the next who looks" }],
+      [{ name: "reason", label: "Reason, shown to everybody" }],
       { confirm: "Drain", text: "Running jobs go on to their end." },
     );
     if (values) await this.act({ do: "drain", reason: values.reason });

@@ -35,7 +35,7 @@ export class NodeBulk extends Component {
     const count = many(nodes.length, "node");
     const goes = drain ? " Running jobs go on to their end." : "";
     /** @type {import("../lib/view.js").Field[]} */
-    const fields = drain ? [{ name: "reason", label: "Reason, for the next who looks" }] : [];
+    const fields = drain ? [{ name: "reason", label: "Reason, shown to everybody" }] : [];
     const values = await ask(`${verb} ${count}?`, fields, {
       ...{ confirm: `${verb} ${count}`, danger: drain, text: `${named(nodes)}.${goes}` },
     });

@@ -112,14 +112,18 @@ export function JobsCard({ name, detail }) {
         ),
         el("td", { class: "cut", title: job.name }, job.name),
         el("td", null, job.user),
-        el("td", { class: "num" }, gpus(job) || "-"),
-        el("td", { class: "num" }, job.cpus),
-        el("td", { class: "num" }, timeOf(job)),
+        el("td", { class: "num", "data-label": "GPUs" }, gpus(job) || "-"),
+        el("td", { class: "num", "data-label": "CPUs" }, job.cpus),
+        el("td", { class: "num", "data-label": "time" }, timeOf(job)),
       ),
     );
   const numbers = ["GPUs", "CPUs", "time"].map((label) => ({ label, numeric: true }));
   const content = jobs.length
-    ? h(Table, { heads: ["job", "name", "user", ...numbers] }, lines)
+    ? el(
+        "div",
+        { class: "stacked" },
+        h(Table, { heads: ["job", "name", "user", ...numbers] }, lines),
+      )
     : el("p", { class: "dim" }, "No job is running on this node.");
   return card("Jobs", content, el("a", { href: all }, "Jobs on this node in the list"));
 }

@@ -81,8 +81,8 @@ export function PlanView({ plan }) {
  * @property {Refused | null} failure
  */
 
-/** A plan, and applying it with the code that only the terminal shows.
- * @extends {Component<{ plan: api.ShownPlan }, ApplyState>} */
+/** A plan, and applying it with the code that only the terminal shows; saves: the file that is saved with it.
+ * @extends {Component<{ plan: api.ShownPlan, saves?: string, done?: () => Promise<void> }, ApplyState>} */
 export class PlanToApply extends Component {
   /** @type {ApplyState} */
   state = { code: "", progress: null, applied: false, failure: null };
@@ -103,6 +103,7 @@ export class PlanToApply extends Component {
     }
     try {
       await follow((progress) => this.setState({ progress }), this.left.signal);
+      await this.props.done?.();
       this.setState({ applied: true });
     } catch (error) {
       this.setState({ failure: refused(error) });
@@ -113,7 +114,8 @@ export class PlanToApply extends Component {
   typed = ({ currentTarget }) => this.setState({ code: currentTarget.value });
 
   form() {
-    const { id } = this.props.plan;
+    const { saves, plan } = this.props;
+    const { id } = plan;
     if (!id) return el("p", null, "A program made this plan: plan here to apply it.");
     const code = el("input", {
       class: "code",
@@ -131,13 +133,14 @@ export class PlanToApply extends Component {
       el("span", null, `The terminal in which corral ui runs shows the code of plan ${id}:`),
       code,
       el("button", { class: "main" }, "Apply exactly this plan"),
+      saves ? el("span", { class: "dim" }, `It is saved in ${saves} too.`) : null,
     );
   }
 
   render() {
-    const { plan } = this.props;
+    const { plan, saves } = this.props;
     const { progress, applied, failure } = this.state;
-    if (!progress) return [PlanView({ plan }), plan.empty ? null : this.form()];
+    if (!progress) return [PlanView({ plan }), plan.empty && !saves ? null : this.form()];
     const words = "Plan again to see that nothing is left to do.";
     return [
       h(ProgressView, { progress }),

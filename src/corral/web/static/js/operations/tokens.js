@@ -14,10 +14,10 @@ export function TokenTable({ tokens, revoke }) {
       "tr",
       { key: token.id, "data-key": token.id },
       el("td", null, token.name),
-      el("td", null, token.user),
-      el("td", null, token.scopes.join(", ")),
-      el("td", { class: "nowrap" }, clock(token.made)),
-      el("td", { class: "nowrap" }, clock(token.ends)),
+      el("td", { "data-label": "user" }, token.user),
+      el("td", { "data-label": "scopes" }, token.scopes.join(", ")),
+      el("td", { class: "nowrap", "data-label": "made" }, clock(token.made)),
+      el("td", { class: "nowrap", "data-label": "expires" }, clock(token.ends)),
       el(
         "td",
         { class: "num pin" },
@@ -33,7 +33,8 @@ export function TokenTable({ tokens, revoke }) {
       ),
     ),
   );
-  return h(Table, { heads: ["name", "user", "scopes", "made", "expires", ""] }, rows);
+  const heads = ["name", "user", "scopes", "made", "expires", ""];
+  return el("div", { class: "stacked" }, h(Table, { heads }, rows));
 }
 
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, { tokens: ApiToken[] | null, wrong: string }>} */
@@ -80,6 +81,8 @@ export class TokensPage extends Component {
         { class: "dim" },
         "Programs use them as Authorization: Bearer. Make one in a terminal: ",
         el("code", null, "corral ui token create NAME --scope read"),
+        ". ",
+        el("a", { href: "#api" }, "Operations of the API"),
       ),
       wrong ? el("p", { class: "reason", role: "alert" }, wrong) : null,
       tokens ? TokenTable({ tokens, revoke: this.revoke }) : null,

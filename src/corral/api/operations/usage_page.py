@@ -1,0 +1,98 @@
+"""The report of a month as tables, for the terminal and as one HTML page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from corral.api.operations.usage_report import KINDS, Usage, UsageReport, waits
+from corral.durations import clock
+from corral.report.page import Note, render_tables
+
+_USE: Final = "What became of the hours"
+_ACCOUNTS: Final = "Accounts"
+_NODES: Final = "Nodes out of service"
+_WORDS: Final = {
+    _USE: "Capacity is what the cluster had in the month. Goodput is the part of it that jobs had "
+    "which completed. Failed: an error of the job or of a node. Requeued: runs that were preempted "
+    "or started again. Stopped: by their user or a limit of time. Running: not ended in the month. "
+    "Checks: Corral's own. Waiting is not a part of it: hours that jobs asked for and waited for.",
+    _ACCOUNTS: "Runs of jobs, each of a requeued one; their hours; the time from when a job might "
+    "start to its start, of runs that began in the month.",
+    _NODES: "Hours in which a node was drained or down, and why; running jobs of a drained node "
+    "count as used, too.",
+}
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+
+
+def usage_tables(seen: UsageReport) -> dict[str, Table]:
+    """Head and rows of each table by its title."""
+    return {_USE: _use(seen), _ACCOUNTS: _accounts(seen), _NODES: _nodes(seen)}
+
+
+def usage_page(seen: UsageReport) -> str:
+    """The report of a month as one HTML page that loads nothing."""
+    notes = [
+        Note(title, _WORDS[title] if rows else "none", head, tuple(rows))
+        for title, (head, rows) in usage_tables(seen).items()
+    ]
+    until = datetime.fromtimestamp(seen.month.end).astimezone()
+    words = (
+        f"{seen.part(seen.total.allocated):.0%} of {seen.capacity:.1f} {seen.unit}-hours in use, "
+        f"goodput {seen.part(seen.total.hours['completed']):.0%}; until {until:%Y-%m-%d %H:%M %Z}"
+    )
+    subject = f"{seen.cluster}, {seen.month.name}"
+    return render_tables(subject, words, notes, made="corral report")
+
+
+def _use(seen: UsageReport) -> Table:
+    rows = [
+        *((kind, seen.total.hours[kind]) for kind in KINDS),
+        ("idle", seen.idle),
+        ("down", seen.down),
+    ]
+    unit = f"{seen.unit}-hours"
+    return (
+        ("", unit, "of capacity"),
+        [
+            *((name, f"{hours:.2f}", f"{seen.part(hours):.1%}") for name, hours in rows),
+            ("capacity", f"{seen.capacity:.2f}", "100.0%" if seen.capacity else ""),
+            ("waiting", f"{seen.total.waited:.2f}", ""),
+        ],
+    )
+
+
+def _accounts(seen: UsageReport) -> Table:
+    priced = seen.price is not None
+    head = ("account", "runs", f"{seen.unit}-hours", "completed", "failed", "waiting")
+    rows = [_account(name, share, seen.price) for name, share in seen.accounts.items()]
+    if len(seen.accounts) > 1:
+        rows.append(_account("all", seen.total, seen.price))
+    queue = ("median wait", "90 %", "longest")
+    return ((*head, *queue, *(("cost",) if priced else ())), rows)
+
+
+def _account(name: str, share: Usage, price: float | None) -> tuple[str, ...]:
+    queue = waits(share.waits)
+    return (
+        name,
+        str(share.runs.total()),
+        f"{share.allocated:.2f}",
+        f"{share.hours['completed']:.2f}",
+        f"{share.hours['failed']:.2f}",
+        f"{share.waited:.2f}",
+        clock(int(queue.median)),
+        clock(int(queue.p90)),
+        clock(queue.longest),
+        *([] if price is None else [f"{share.allocated * price:.2f}"]),
+    )
+
+
+def _nodes(seen: UsageReport) -> Table:
+    return (
+        ("node", "hours", "times", "causes"),
+        [
+            (name, f"{down.hours:.2f}", str(down.times), "; ".join(down.causes))
+            for name, down in seen.nodes.items()
+        ],
+    )

@@ -1,0 +1,1 @@
+"""Jobs over slurmrestd, for users whom ssh does not reach."""

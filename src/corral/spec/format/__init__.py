@@ -1,0 +1,1 @@
+"""The cluster file's format over time: which fields go, and what comes in their place."""

@@ -1,0 +1,1 @@
+"""Several clusters in one page: what this one shows to the pages of others, and which those are."""

@@ -1,0 +1,1 @@
+"""Logins without a Slurm token: a proxy's header; a program of root's that makes the tokens."""

@@ -1,0 +1,123 @@
+"""Corral as a stranger installs it: its wheel by pipx and by uv, and a rehearsal from there."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+import pytest
+from tests.embedded.conftest import EXAMPLES, needs
+
+from corral.extras import own_version, wheel_name
+
+pytestmark = pytest.mark.slow
+REPO = Path(__file__).parents[2]
+LIMIT_S = 900
+
+
+def ran(*words: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """In a folder outside of the checkout, with a separate state folder."""
+    known = {
+        "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
+        "HOME": str(folder),
+        "CORRAL_STATE_DIR": str(folder / "state"),
+        "LC_ALL": "C.UTF-8",
+    }
+    own_index = {name: value for name, value in os.environ.items() if name.startswith("PIP_")}
+    return subprocess.run(
+        [*map(str, words)],
+        cwd=folder,
+        env={**own_index, **known, **environment},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+        check=False,
+    )
+
+
+def good(*words: str | Path, folder: Path, **environment: str) -> str:
+    done = ran(*words, folder=folder, **environment)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Built from the sdist, as an index would have both."""
+    folder = tmp_path_factory.mktemp("dist")
+    good(sys.executable, "-m", "hatchling", "build", "-d", folder, folder=REPO)
+    return folder / wheel_name()
+
+
+def tool(name: str, folder: Path) -> Path:
+    """pipx or uv, from the index of pip's settings."""
+    venv.create(folder, with_pip=True)
+    done = ran(folder / "bin/python", "-m", "pip", "install", "-q", name, folder=folder)
+    if done.returncode:
+        pytest.skip(f"no {name}: {done.stderr[-300:]}")
+    return folder / "bin" / name
+
+
+def works(corral: Path, folder: Path) -> None:
+    """A stranger's first commands, from a folder that has nothing of the checkout."""
+    assert good(corral, "--version", folder=folder).split() == ["corral", own_version()]
+    good(corral, "init", "laptop", "-o", "first.yaml", folder=folder)
+    good(corral, "lint", "first.yaml", folder=folder)
+    answer = json.loads(good(corral, "version", "--check", "--json", folder=folder))
+    assert (answer["kind"], answer["check"]["state"]) == ("file", "current")
+    assert Path(answer["origin"]).name == wheel_name()
+
+
+def test_pipx_installs_the_wheel_and_a_rehearsal_comes_up(wheel: Path, tmp_path: Path) -> None:
+    reason = needs()
+    if reason:
+        pytest.skip(reason)
+    pipx = tool("pipx", tmp_path / "tool")
+    places = {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_BIN_DIR": str(tmp_path / "bin")}
+    places["PIPX_MAN_DIR"] = str(tmp_path / "man")
+    good(pipx, "install", f"{wheel}[clouds,web]", folder=tmp_path, **places)
+    corral = tmp_path / "bin/corral"
+    works(corral, tmp_path)
+    assert (tmp_path / "man/man1/corral-run.1").is_file(), "man corral-run finds it"
+    text = (EXAMPLES / "lab-3x5090.yaml").read_text()
+    name = f"installed-{os.getpid()}"
+    (tmp_path / "lab.yaml").write_text(text.replace("name: lab\n", f"name: {name}\n", 1))
+    try:
+        brought = ran(corral, "up", "lab.yaml", "--rehearse", "--yes", "--json", folder=tmp_path)
+        assert brought.returncode == 0, brought.stdout[-3000:] + brought.stderr[-3000:]
+        proof = json.loads(brought.stdout)["proof"]
+        assert proof["good"], proof
+        assert proof["without"] == proof["only"] == []
+        passed = {row["check"] for row in proof["results"] if row["verdict"] == "pass"}
+        assert {"smoke.launch", "multinode.ranks"} <= passed, proof["results"]
+    finally:
+        gone = ran(corral, "down", "lab.yaml", "--rehearse", "--yes", folder=tmp_path)
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+    good(pipx, "uninstall", "corral", folder=tmp_path, **places)
+    assert not corral.exists()
+
+
+def test_uv_installs_the_wheel_as_a_tool(wheel: Path, tmp_path: Path) -> None:
+    uv = tool("uv", tmp_path / "tool")
+    places = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}
+    index = ran(
+        tmp_path / "tool/bin/python",
+        "-m",
+        "pip",
+        "config",
+        "get",
+        "global.index-url",
+        folder=tmp_path,
+    )
+    if address := os.environ.get("PIP_INDEX_URL") or index.stdout.strip():
+        places["UV_DEFAULT_INDEX"] = address
+    if certificates := os.environ.get("PIP_CERT", ""):
+        places["SSL_CERT_FILE"] = certificates  # uv has its own where the index has a private one
+    places["UV_PYTHON"] = shutil.which(f"python3.{sys.version_info.minor}") or sys.executable
+    good(uv, "tool", "install", wheel, folder=tmp_path, **places)
+    works(tmp_path / "bin/corral", tmp_path)

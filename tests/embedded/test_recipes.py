@@ -1,0 +1,166 @@
+"""The recipes of the guide at small size: an LLM of Hugging Face, Ray, a server as a job."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from tests.embedded.conftest import EXAMPLES
+from tests.embedded.test_tools import install
+
+from corral.api.cluster import Cluster
+from corral.api.workload.queue import JobOutcome, RankLine
+from corral.errors import CorralError
+from corral.hosts.quote import sh
+from corral.roles.services.corral_wheels import parse_lock
+from corral.state.pyenv import PythonEnv
+
+if TYPE_CHECKING:
+    from tests.embedded.conftest import Live
+
+pytestmark = pytest.mark.slow
+RECIPES = EXAMPLES / "recipes"
+PLACE = "/shared/test-recipes"
+TEXT = f"{PLACE}/text.txt"
+PORT = 8000
+# vLLM's own wheel needs a GPU: a program of its name that answers as its server does.
+VLLM = """\
+#!/usr/bin/python3
+import json, sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+assert sys.argv[1] == "serve", sys.argv
+model, options = sys.argv[2], dict(zip(sys.argv[3::2], sys.argv[4::2]))
+class Answer(BaseHTTPRequestHandler):
+    def do_GET(self):
+        data = json.dumps({"object": "list", "data": [{"id": model}]}).encode()
+        self.send_response(200 if self.path == "/v1/models" else 404)
+        self.end_headers()
+        self.wfile.write(data)
+server = HTTPServer((options["--host"], int(options["--port"])), Answer)
+print("INFO: Application startup complete.", flush=True)
+server.serve_forever()
+"""
+
+
+@pytest.fixture(scope="module")
+def python(cluster: Live) -> Iterator[str]:
+    """An environment on shared storage that also has the PyTorch of the nodes."""
+    wheels = parse_lock(Path(__file__).with_name("recipes.lock").read_text())["3.13"]
+    try:
+        asyncio.run(install(cluster, PythonEnv(PLACE, "recipes", wheels)))
+    except CorralError as error:
+        pytest.skip(f"no wheels: {error}")
+    put = sh(
+        "cd {place} && echo /usr/lib/python3/dist-packages > lib/python3.13/site-packages/n.pth && "
+        "cat /usr/lib/python3.13/[a-c]*.py > text.txt && cat > bin/vllm && chmod 755 bin/vllm && "
+        "mkdir -m 777 out",
+        place=PLACE,
+    )
+    done = cluster.run(cluster.controller, put, stdin=VLLM.encode())
+    assert done.ok, done.tail
+    yield PLACE
+    cluster.run(cluster.controller, sh("rm -rf {place}", place=PLACE))
+
+
+def run(cluster: Live, script: str, **fields: Any) -> tuple[JobOutcome, list[str]]:
+    """How a job ended, and what its ranks printed."""
+    lines: list[RankLine] = []
+    job = str(RECIPES / script)
+    outcome = Cluster(cluster.spec).run(job, on_line=lines.append, time="15m", **fields)
+    assert isinstance(outcome, JobOutcome)
+    return outcome, [line.text for line in lines]
+
+
+def result(lines: list[str]) -> dict[str, Any]:
+    [line] = [line for line in lines if line.startswith("RESULT ")]
+    return json.loads(line.removeprefix("RESULT "))
+
+
+@pytest.fixture(scope="module")
+def tiny(cluster: Live, python: str) -> str:
+    """A model and a tokenizer, written by the recipe itself."""
+    folder = f"{PLACE}/out/tiny"
+    words = ["--make-tiny", folder, "--text", TEXT]
+    outcome, lines = run(cluster, "finetune_llm.py", python=python, args=words)
+    assert outcome.good, lines
+    return folder
+
+
+@pytest.mark.parametrize("lora", [False, True], ids=["all", "lora"])
+def test_a_model_is_fine_tuned_over_two_nodes(
+    cluster: Live, python: str, tiny: str, lora: bool
+) -> None:
+    out = f"{PLACE}/out/{'lora' if lora else 'all'}"
+    words = ["--model", tiny, "--text", TEXT, "--steps", "30", "--lr", "5e-3", "--out", out]
+    words += ["--lora"] if lora else []
+    outcome, lines = run(cluster, "finetune_llm.py", nodes=2, python=python, args=words)
+    assert outcome.good, lines[-30:]
+    figures = result(lines)
+    assert figures["ranks"] == 2
+    assert figures["after"] < figures["before"] - (0.05 if lora else 0.5)
+    kept = cluster.run(cluster.controller, sh("ls {out}", out=out)).stdout.split()
+    assert ("adapter_model.safetensors" if lora else "model.safetensors") in kept
+    assert "tokenizer.json" in kept
+
+
+def test_a_model_that_learns_nothing_fails(cluster: Live, python: str, tiny: str) -> None:
+    words = ["--model", tiny, "--text", TEXT, "--steps", "2", "--lr", "0"]
+    words += ["--out", f"{PLACE}/out/nothing"]
+    outcome, lines = run(cluster, "finetune_llm.py", nodes=2, python=python, args=words)
+    assert not outcome.good
+    assert result(lines)["ranks"] == 2
+
+
+def test_ray_has_all_nodes_of_the_job_and_leaves_nothing(cluster: Live, python: str) -> None:
+    outcome, lines = run(cluster, "ray_search.py", nodes=3, ranks_per_node=1, python=python)
+    assert outcome.good, lines[-30:]
+    figures = result(lines)
+    assert figures["nodes"] == ["node0", "node1", "node2"]
+    assert figures["loss"] < 1e-3
+    assert not [line for line in lines if "authentication is disabled" in line]
+    find = sh("find /shared -name ray.token -newer {place}/text.txt -printf '%m\\n'", place=PLACE)
+    assert set(cluster.run(cluster.controller, find).stdout.split()) == {"600"}
+    left = cluster.each([(f"node{n}", sh("pgrep -fc '[r]aylet|[g]cs_server'")) for n in range(3)])
+    assert [answer.stdout.strip() for answer in left] == ["0", "0", "0"]
+
+
+def test_a_server_is_a_job_that_is_reached_by_a_tunnel(
+    cluster: Live, python: str, tmp_path: Path
+) -> None:
+    corral = Path(sys.executable).with_name("corral")
+    text = (EXAMPLES / "laptop.yaml").read_text().replace("laptop", cluster.spec.name)
+    (tmp_path / "lab.yaml").write_text(text)
+
+    def typed(*words: str) -> str:
+        argv = [corral, *words]
+        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    serve = ("vllm", "serve", "tiny", "--host", "127.0.0.1", "--port", str(PORT))
+    options = ("-c", "lab.yaml", "-G1", "--python", python, "--detach", "--json", "--time", "10m")
+    job = str(json.loads(typed("run", *options, "--", *serve))["id"])
+    words = [corral, "forward", job, str(PORT), "-c", "lab.yaml", "--json"]
+    follow = [corral, "logs", job, "--follow", "-c", "lab.yaml"]
+    try:
+        with subprocess.Popen(follow, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as logs:
+            assert logs.stdout is not None
+            assert any("startup complete" in line for line in logs.stdout), "the job ended"
+            logs.send_signal(signal.SIGINT)
+        with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as tunnel:
+            assert tunnel.stdout is not None
+            opened = json.loads(tunnel.stdout.readline())
+            with urllib.request.urlopen(f"{opened['url']}v1/models", timeout=30) as answer:  # noqa: S310
+                assert json.load(answer)["data"] == [{"id": "tiny"}]
+            typed("cancel", job, "-c", "lab.yaml")
+            assert tunnel.wait(60) == 0
+    finally:
+        subprocess.run([corral, "cancel", job, "-c", "lab.yaml"], cwd=tmp_path, check=False)

@@ -1,0 +1,191 @@
+"""Wheel and sdist: the same bytes from one commit, manual pages that read, a bill of materials."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from corral.cli.main import VERBS
+from tests.unit.test_repo import FILES
+
+REPO = Path(__file__).parents[2]
+WHENEVER = {"SOURCE_DATE_EPOCH": "1700000000", "LC_ALL": "C", "PATH": os.environ["PATH"]}
+"""Half of what a second builder has in common with the first; the rest differs below."""
+
+
+def module(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, REPO / f".ci/build/{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+@dataclass(frozen=True)
+class Built:
+    source: Path
+    wheel: Path
+    sdist: Path | None
+
+
+def built(source: Path, out: Path, *targets: str, umask: int = 0o022, **more: str) -> Built:
+    """What hatchling builds there."""
+    done = subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-d", str(out), *targets],
+        cwd=source,
+        env=WHENEVER | more,
+        umask=umask,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return Built(source, next(out.glob("*.whl")), next(out.glob("*.tar.gz"), None))
+
+
+def checkout(place: Path, umask: int, source: Path = REPO) -> Path:
+    """The repository's files, new, as a person with this umask has them."""
+    for tracked in FILES:
+        file = source / tracked.relative_to(REPO)
+        copy = place / tracked.relative_to(REPO)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(file, copy)
+        copy.chmod((0o777 if file.stat().st_mode & 0o100 else 0o666) & ~umask)
+    return place
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    folder = tmp_path_factory.mktemp("first")
+    return built(checkout(folder / "corral", 0o022), folder / "dist", TZ="UTC")
+
+
+@pytest.mark.timeout(900)
+def test_two_builds_of_a_commit_are_the_same_bytes(first: Built, tmp_path: Path) -> None:
+    """Another folder, owner's umask, time zone, order of sets and time of files."""
+    copy = checkout(tmp_path / "another place/of it", 0o077, first.source)
+    os.utime(copy / "pyproject.toml", (1, 1))
+    second = built(copy, tmp_path / "out", umask=0o077, TZ="Asia/Tokyo", PYTHONHASHSEED="7")
+    assert first.sdist is not None
+    assert second.sdist is not None
+    for archive, again in ((first.wheel, second.wheel), (first.sdist, second.sdist)):
+        assert archive.name == again.name
+        digests = {hashlib.sha256(file.read_bytes()).hexdigest() for file in (archive, again)}
+        assert len(digests) == 1, archive.name
+
+
+@pytest.mark.timeout(900)
+def test_the_sdist_builds_the_same_wheel(first: Built, tmp_path: Path) -> None:
+    assert first.sdist is not None
+    shutil.unpack_archive(first.sdist, tmp_path)
+    unpacked = next(path for path in tmp_path.iterdir() if path.is_dir())
+    again = built(unpacked, tmp_path / "out", "-t", "wheel")
+    assert again.wheel.read_bytes() == first.wheel.read_bytes()
+
+
+def test_the_time_of_a_build_is_the_commits(first: Built) -> None:
+    with zipfile.ZipFile(first.wheel) as wheel:
+        assert {entry.date_time[:3] for entry in wheel.infolist()} == {(2023, 11, 14)}
+
+
+def test_the_wheel_has_the_pages_and_the_bill(first: Built) -> None:
+    with zipfile.ZipFile(first.wheel) as wheel:
+        names = wheel.namelist()
+        [bill] = [name for name in names if name.endswith(".dist-info/sboms/sbom.cdx.json")]
+        assert json.loads(wheel.read(bill)) == module("sbom").bill(REPO)
+    pages = [name for name in names if re.search(r"\.data/data/share/man/man1/[a-z-]+\.1$", name)]
+    assert len(pages) == len(module("manual").pages(reference(), "0"))
+
+
+def reference() -> str:
+    return (REPO / "docs/reference/cli.md").read_text()
+
+
+def test_each_command_has_a_page() -> None:
+    pages = module("manual").pages(reference(), "0.1.0")
+    assert {f"corral-{verb}.1" for verb in VERBS} | {"corral.1"} <= pages.keys()
+    assert len(pages) == reference().count("```text\nUsage: ") + 1
+    run = pages["corral-run.1"]
+    assert run.startswith(
+        '.TH CORRAL\\-RUN 1 "" "corral 0.1.0" "Corral"\n.SH NAME\ncorral\\-run \\- '
+    )
+    assert "\\fB\\-N, \\-\\-nodes N\\fR\nNumber of nodes." in run
+    assert ".SH EXAMPLES\n.nf\ncorral run train.py" in run
+    assert ".BR corral\\-bench\\-run (1)" in pages["corral-bench.1"]
+    assert ".BR corral\\-bench (1)" in pages["corral-bench-run.1"]
+    assert "corral-ui-token-create.1" in pages
+
+
+def complaints(page: Path) -> str:
+    """What the formatters that are here have against a page."""
+    printed = ""
+    for program in (
+        ["groff", "-man", "-Kutf8", "-Tutf8", "-ww"],
+        ["mandoc", "-T", "lint", "-W", "warning"],
+    ):
+        if shutil.which(program[0]):
+            done = subprocess.run([*program, str(page)], capture_output=True, text=True)
+            printed += done.stderr + (done.stdout if program[0] == "mandoc" else "")
+    return printed
+
+
+@pytest.mark.skipif(
+    not (shutil.which("groff") or shutil.which("mandoc")), reason="neither groff nor mandoc here"
+)
+def test_pages_read_without_a_warning(tmp_path: Path) -> None:
+    files = module("manual").write(tmp_path, "0.1.0")
+    assert {file.name: text for file in files if (text := complaints(file))} == {}
+    broken = tmp_path / "broken.1"
+    broken.write_text(files[0].read_text().replace(".SH NAME", ".SHH NAME\n\\fX\\s"))
+    assert complaints(broken)
+
+
+def test_no_text_of_the_reference_is_a_request_of_roff() -> None:
+    """A line that begins with a dot or has a backslash would be read as a command."""
+    usage = "Usage: corral x\n\n  .so /etc/passwd \\n.\n\nOptions:\n  .de  'x"
+    hostile = f"## corral x\n\n```text\n{usage}\n```\n"
+    head, _, _ = reference().partition("\n## corral ")
+    page = module("manual").pages(f"{head}\n{hostile}", "0")["corral-x.1"]
+    assert "\n.so" not in page
+    assert "\n.de" not in page
+    assert "\\&.so /etc/passwd \\en." in page
+
+
+def test_the_bill_names_what_the_locks_name() -> None:
+    bill = module("sbom").bill(REPO)
+    pinned = re.findall(
+        r"^([\w.-]+)==([^\s;]+)", (REPO / "requirements.lock").read_text(), re.MULTILINE
+    )
+    python = [c for c in bill["components"] if c["purl"].startswith("pkg:pypi/")]
+    assert [(c["name"], c["version"]) for c in python] == pinned
+    assert all(any(p["name"] == "corral:file-sha256" for p in c["properties"]) for c in python)
+    refs = [c["bom-ref"] for c in bill["components"]]
+    assert len(set(refs)) == len(refs)
+    assert bill["dependencies"][0]["dependsOn"] == refs
+    assert module("sbom").text(REPO) == module("sbom").text(REPO)
+
+
+def test_the_bill_names_each_vendored_file() -> None:
+    sbom = module("sbom")
+    named = {
+        part["name"]: part["hashes"][0]["content"]
+        for component in sbom.bill(REPO)["components"]
+        for part in component.get("components", ())
+    }
+    vendored = [f for f in (REPO / sbom.VENDOR).iterdir() if f.suffix in {".mjs", ".js", ".css"}]
+    assert named == {
+        f"{sbom.VENDOR}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
+        for file in vendored
+    }

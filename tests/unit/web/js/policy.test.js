@@ -1,0 +1,63 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import {
+  byHand,
+  HowToChange,
+  Limits,
+} from "../../../../src/corral/web/static/js/cluster/policy.js";
+import {
+  changedFields,
+  dialogFields,
+  nextUid,
+} from "../../../../src/corral/web/static/js/operations/policy_edits.js";
+import { texts } from "./records.js";
+
+const LIMITS = [
+  { name: "GrpTRES", bounds: "together", resource: "gres/gpu", value: 8 },
+  { name: "GrpTRES", bounds: "together", resource: "cpu", value: 64 },
+  { name: "GrpJobs", bounds: "jobs running together", resource: "", value: 3 },
+];
+
+test("a limit that the file does not have is by hand, and one that Slurm does not have is named", () => {
+  const declared = { "GrpTRES=gres/gpu": 4, "GrpTRES=cpu": 64, GrpSubmitJobs: 9 };
+  const { set, gone } = byHand(LIMITS, declared);
+  assert.deepEqual([...set], ["GrpTRES=gres/gpu=8", "GrpJobs=3"]);
+  assert.deepEqual(gone, ["GrpSubmitJobs=9"]);
+  const words = texts(Limits({ limits: LIMITS, declared }));
+  assert.equal(words.split("by hand").length - 1, 3);
+  assert.match(words, /GrpSubmitJobs=9 of the file is not set/);
+  assert.doesNotMatch(texts(Limits({ limits: LIMITS })), /by hand/);
+});
+
+test("only what was changed is sent, an emptied field as empty", () => {
+  const before = { uid: "2001", "limits.gpus": "4", account: "vision" };
+  const values = { uid: "2001", "limits.gpus": "", account: " vision ", qos: "high", home: "" };
+  assert.deepEqual(changedFields(values, before), { "limits.gpus": "", qos: "high" });
+});
+
+test("the dialog has the file's fields, and a new user the next number", () => {
+  const field = { about: "", choices: [], required: false };
+  const fields = dialogFields(
+    [
+      { ...field, name: "uid", kind: "number", required: true },
+      { ...field, name: "admin", kind: "flag" },
+    ],
+    { uid: "2001" },
+  );
+  assert.deepEqual(
+    fields.map(({ name, value, optional, choices }) => [name, value, optional, choices]),
+    [
+      ["uid", "2001", false, undefined],
+      ["admin", "", true, ["", "true", "false"]],
+    ],
+  );
+  assert.equal(nextUid({ ada: { uid: "2001" }, bob: { uid: "2007" }, eve: {} }), "2008");
+  assert.equal(nextUid({}), "2001");
+});
+
+test("who may change the file reads nothing else while the file is read", () => {
+  const reading = texts(HowToChange({ why: "", reading: true }));
+  assert.match(reading, /is read/);
+  assert.doesNotMatch(reading, /changes nothing/);
+  assert.match(texts(HowToChange({ why: "", reading: false })), /changes nothing here/);
+});
