@@ -63,6 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
         import_module("xdist.workermanage").NodeManager.EXIT_TIMEOUT = 100
 
 
+SHOWN = "shown"
+"""A failed test's section with what its page showed, in one line: it goes next to the reason."""
 MACHINE = ("passwd", "shadow", "group", "hosts", "fstab", "resolv.conf", "ssh/sshd_config")
 
 
@@ -89,11 +91,11 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         return
     if file and report.outcome == "rerun":
         lines = str(report.longrepr).splitlines()
-        reason = next(
-            (line for line in lines if line.startswith("E  ")), lines[-1] if lines else ""
-        )
+        errors = [line.removeprefix("E") for line in lines if line.startswith("E  ")]
+        reason = " ".join(" ".join(errors or lines[-1:]).split())[:300]
+        shown = "".join(f"; {text}" for name, text in report.sections if name == SHOWN)[:600]
         with Path(file).open("a") as out:
-            out.write(f"{report.nodeid}\t{reason.removeprefix('E').strip()[:300]}\n")
+            out.write(f"{report.nodeid}\t{reason}{shown}\n")
 
 
 @pytest.hookimpl(wrapper=True)

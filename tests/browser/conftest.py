@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,6 +23,7 @@ from typing import Any
 import pytest
 
 from corral.hosts.quote import Script, sh
+from tests.conftest import SHOWN
 from tests.embedded.conftest import EXAMPLES, Live, cluster, fresh_cluster
 from tests.hung_process import DEBUG, ended
 
@@ -296,6 +297,32 @@ def shoot() -> Callable[[Any, str], None]:
             page.screenshot(path=str(Path(folder) / f"{name}.png"))
 
     return take
+
+
+def shown(browser: Any) -> Iterator[str]:
+    """Each open page: its address, whether events come, and the words on it."""
+    from playwright.sync_api import Error  # noqa: PLC0415  # only where it is needed
+
+    for page in [page for context in browser.contexts for page in context.pages]:
+        live = "document.querySelector('#live')?.textContent"
+        try:
+            page.set_default_timeout(5000)
+            words = " ".join(page.inner_text("body").split())
+            yield f"{page.url} is {page.evaluate(live)}, shows: {words[:400]}"
+        except Error as error:
+            yield f"{page.url} answers nothing: {error.message.splitlines()[0]}"
+        finally:
+            page.set_default_timeout(PATIENT_MS)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, Any]:
+    """Keeps what the pages of a failed test showed: CI's log has no picture."""
+    report = yield
+    browser = getattr(item, "funcargs", {}).get("chromium")
+    if report.failed and report.when != "teardown" and browser:
+        report.sections += [(SHOWN, line) for line in shown(browser)]
+    return report
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

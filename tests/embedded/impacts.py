@@ -49,6 +49,17 @@ def add(key: str, value: Data) -> Edit:
     return edit
 
 
+def two_types(**fields: Any) -> Edit:
+    """The first group's two GPUs as two types; the second has the fields."""
+
+    def edit(data: Data) -> None:
+        del data["groups"][0]["gpu"]
+        gpus = [{"type": "big", "count": 1}, {"type": "small", "count": 1, **fields}]
+        data["groups"][0]["gpus"] = gpus
+
+    return edit
+
+
 SHORT: Final = {"name": "short", "groups": ["cpu"], "max_time": "1:00:00"}
 PEOPLE: Final = [{"name": "corral", "uid": 2000}]
 
@@ -90,6 +101,9 @@ EDITS: Final[Mapping[str, Edit]] = {
     "groups.features": put("groups", 0, "features", value=["fast"]),
     "groups.nccl": put("groups", 0, "nccl", value=["NCCL_DEBUG=WARN"]),
     "groups.gpu.type": put("groups", 0, "gpu", "type", value="place"),
+    "groups.gpu.shards": put("groups", 0, "gpu", "shards", value=8),
+    "groups.gpus.type": two_types(),
+    "groups.gpus.shards": two_types(shards=4),
     "partitions.groups": add("partitions", SHORT),
     "partitions.default": together(
         put("partitions", 0, "default", value=False),
@@ -180,6 +194,7 @@ _SSH: Final = "read by provider ssh only: tests/machines"
 _MADE: Final = "re-creates the machines: tests/embedded/test_provider.py"
 _NFS: Final = "needs a kernel with NFS: tests/machines"
 _GPU: Final = "needs a GPU or its package source: golden plans"
+_HOST_GPU: Final = "host needs a GPU: tests/unit/providers/containers/gpus/test_host_gpus.py"
 _ALONE: Final = "has its own test"
 
 _RENT: Final = "needs rented groups: tests/clouds"
@@ -196,11 +211,12 @@ NOT_HERE: Final[Mapping[str, str]] = {
     "slurm.source.debs": "needs other packages: tests/machines",
     "slurm.source.tarball": "needs a build: tests/machines",
     "slurm.source.sha256": "needs a build: tests/machines",
+    "slurm.source.release": "needs a build: tests/machines",
     "groups.provider": _MADE,
     "groups.nodes": f"{_ALONE}: test_running_cluster.py",
     "groups.addresses": _SSH,
-    "groups.gpu.count": _MADE,
-    "groups.gpu.source": "host needs a GPU: tests/unit/providers/containers/gpus/test_host_gpus.py",
+    **{f"groups.{n}.count": _MADE for n in ("gpu", "gpus")},
+    **{f"groups.{n}.source": _HOST_GPU for n in ("gpu", "gpus")},
     **{f"groups.ssh.{n}": _SSH for n in ("user", "port", "key", "jump", "password_login")},
     "groups.image": _MADE,
     "groups.memory_mib": _MADE,

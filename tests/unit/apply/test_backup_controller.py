@@ -14,6 +14,7 @@ import pytest
 from corral.apply import connection
 from corral.apply.connection import CHOSEN, CHOSEN_S, Connection
 from corral.errors import Code, CorralError
+from corral.providers.containers import machine
 from corral.spec.load import load_or_raise
 from corral.spec.models import BackupController, ClusterSpec
 
@@ -47,6 +48,7 @@ def spec() -> ClusterSpec:
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(connection, "cluster_dir", lambda *_, **__: tmp_path)
+    monkeypatch.setattr(machine, "host_runtime", tuple)  # whatever this machine has
     return tmp_path
 
 

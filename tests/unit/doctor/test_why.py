@@ -40,8 +40,8 @@ def node(state: str = "IDLE", reason: str = "", by: str = "slurm", name: str = "
         (node("IDLE+DRAIN", "corral: upgrade of Slurm", "root"), "Corral drained it", "corral up"),
         (
             node("IDLE+DRAIN", "leaves the cluster", "root"),
-            "in the cluster file",
-            "corral",
+            "the cluster file does not have it",
+            "corral up",
         ),
         (node("DOWN", "Node unexpectedly rebooted"), "rebooted", "last -x"),
         (

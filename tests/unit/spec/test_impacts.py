@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 from corral.spec.impacts import IMPACTS, Impact
+from corral.spec.schema import walk
+from tests.embedded.impacts import EDITS, NOT_HERE
 
 SOME = {"reload", "restart", "recreate"}
 
@@ -39,3 +42,16 @@ def test_the_words_are_listed_once(repo: Path) -> None:
         if any(lists(ast.parse(file.read_text())))
     }
     assert places == {"spec/impacts.py"}
+
+
+def test_every_field_changes_on_a_live_cluster_or_has_a_reason(repo: Path) -> None:
+    leaves = {f.path for f in walk() if f.type != "mapping"}
+    missing = sorted(leaves - EDITS.keys() - NOT_HERE.keys())
+    assert not missing, f"no test changes these fields on a live cluster: {missing}"
+    assert EDITS.keys() & NOT_HERE.keys() == set()
+    assert EDITS.keys() | NOT_HERE.keys() <= leaves, "a field that is no more"
+    cited = {
+        n for why in NOT_HERE.values() for n in re.findall(r"tests/[\w/.]*\w|test_\w+\.py", why)
+    }
+    places = [repo / (n if n.startswith("tests/") else f"tests/embedded/{n}") for n in cited]
+    assert cited and not [place for place in places if not place.exists()]
