@@ -22,6 +22,7 @@ EMBEDDED_PACKAGES=()
 note() { printf '%s\\n' "$*" >&2; }
 as_root() { "$@"; }
 need_root() { :; }
+need_python() { :; }
 need_packages() { :; }
 need_venv() { :; }
 installed() { :; }
@@ -150,3 +151,24 @@ def test_a_training_on_cpus_is_named(tmp_path: Path) -> None:
     assert came(tmp_path, 2, real_gpus=True) == good
     with pytest.raises(ValueError, match="not trained by 3 ranks"):
         came(tmp_path, 3, real_gpus=True)
+
+
+@pytest.mark.parametrize("broken", ["packages", "venv"])
+def test_packages_or_venv_that_fail_end_it_once_both_are_over(checkout: Path, broken: str) -> None:
+    both = {"packages": "sleep 0.3; echo packages >>calls", "venv": "echo venv >>calls"}
+    both[broken] += "; exit 7"
+    setup = "".join(f"need_{name}() {{ {text}; }}\n" for name, text in both.items())
+    program(checkout / ".ci/setup.sh", SETUP + setup)
+    done = subprocess.run(
+        ["bash", checkout / "demo"],
+        env=os.environ | {"CORRAL_DEMO_GPUS": str(checkout / "gpus")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert done.stdout.count("failed with status 7") == 1
+    calls = (checkout / "calls").read_text().splitlines()
+    assert sorted(calls[:2]) == ["packages", "venv"]
+    assert not [call for call in calls if call.startswith(("image", "up"))]

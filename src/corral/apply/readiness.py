@@ -20,6 +20,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call, sh
+from corral.tasks import concurrently
 
 BOOTED: Final = sh("command -v systemctl >/dev/null && systemctl is-system-running --wait")
 BOOT_S: Final = 180.0
@@ -40,9 +41,7 @@ async def until_booted(fleet: Fleet, until: Mapping[str, float], emit: Emit) -> 
     """
     now = time.time()
     young = {n: end for n, end in until.items() if end > now and n in fleet.nodes}
-    await asyncio.gather(
-        *(_until_node_booted(fleet, node, end, emit) for node, end in young.items())
-    )
+    await concurrently(*(_until_node_booted(fleet, node, end, emit) for node, end in young.items()))
 
 
 async def _until_node_booted(fleet: Fleet, node: str, end: float, emit: Emit) -> None:

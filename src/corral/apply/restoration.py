@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from corral.inspect.jobs import HOLDERS
 from corral.slurm.states.jobs import holding_states
 from corral.spec.slurm.hostlist import fold
 from corral.state import ledger
+from corral.tasks import concurrently
 
 UNDO_S: Final = 900.0
 """Seconds a machine may take to undo all; removing packages is the longest."""
@@ -91,7 +91,7 @@ async def restore_machines(
     Safe to repeat: a machine without a ledger is done. A failure of one machine is in its
     ``Return`` and stops no other.
     """
-    return tuple(await asyncio.gather(*(_restore(fleet, node, emit, purge) for node in nodes)))
+    return tuple(await concurrently(*(_restore(fleet, node, emit, purge) for node in nodes)))
 
 
 async def _restore(fleet: Fleet, node: str, emit: Emit, purge: bool) -> Return:

@@ -30,6 +30,7 @@ from corral.state.base import (
 )
 from corral.state.network.mesh import MINT
 from corral.state.secrets import KEYS
+from corral.tasks import concurrently
 
 STAGE_TIMEOUT = 1800.0
 """Seconds a node may take for its share of one stage; installing packages is the longest."""
@@ -131,7 +132,7 @@ async def _all_nodes(
         return_exceptions=True,
     )
     raise_all(_errors(answers), f"stage {stage.name}")
-    await asyncio.gather(*(_wait(gate, fleet, emit) for gate in stage.gates))
+    await concurrently(*(_wait(gate, fleet, emit) for gate in stage.gates))
 
 
 async def _in_turn(stage: Stage, roll: Roll, fleet: Fleet, emit: Emit) -> None:

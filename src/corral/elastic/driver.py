@@ -7,7 +7,6 @@ machine, continues.
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
@@ -33,6 +32,7 @@ from corral.slurm.states.nodes import POWERING_UP
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, with_present
 from corral.spec.slurm.hostlist import expand, fold
+from corral.tasks import concurrently
 
 HOLD_S: Final = 120.0
 """A node that was not available stays down this long, before it is asked for again."""
@@ -154,7 +154,7 @@ class Driver:
         groups = together(nodes, waiting.values())
         self._note(f"{fold(list(nodes))}: needed by a pending job")
         spec = with_present(self.spec, {*rented, *nodes})
-        results = await asyncio.gather(*(self._group(session, spec, group) for group in groups))
+        results = await concurrently(*(self._group(session, spec, group) for group in groups))
         came = {node: address for addresses in results for node, address in addresses.items()}
         if not came:
             return

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -15,6 +14,7 @@ from corral.providers.base import Action, MachineAction
 from corral.providers.cloud.provider import CloudProvider
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import elastic_of
+from corral.tasks import concurrently
 
 CHECK_S: Final = 120.0
 
@@ -105,5 +105,5 @@ async def _bad(
 ) -> dict[str, CorralError]:
     fleet = Fleet({n: OpenSSH(n, provider.ssh_target(n), control_dir=control_dir()) for n in nodes})
     gpus = {n.name: n.group.gpu_count for n in elastic_of(spec)}
-    faults = await asyncio.gather(*(fault_of(fleet, n, gpus[n]) for n in nodes))
+    faults = await concurrently(*(fault_of(fleet, n, gpus[n]) for n in nodes))
     return {n: why for n, why in zip(nodes, faults, strict=True) if why is not None}

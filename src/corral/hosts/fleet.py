@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
 from corral.hosts.transport import Alone, OnLine, Result, Transport
+from corral.tasks import concurrently
 
 FAN_OUT = 64
 
@@ -88,7 +89,7 @@ class Fleet:
             except CorralError as error:
                 return error
 
-        answers = await asyncio.gather(*(run_on(n, s) for n, s in scripts.items()))
+        answers = await concurrently(*(run_on(n, s) for n, s in scripts.items()))
         return dict(zip(scripts, answers, strict=True))
 
     async def all(
@@ -110,4 +111,4 @@ class Fleet:
 
     async def close(self) -> None:
         """Give up all connections."""
-        await asyncio.gather(*(t.close() for t in self._transports.values()))
+        await concurrently(*(t.close() for t in self._transports.values()))

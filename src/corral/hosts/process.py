@@ -12,9 +12,9 @@ import contextlib
 import os
 import signal
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from corral.errors import Code, CorralError
 
@@ -25,6 +25,7 @@ GONE_S: Final = 5.0
 namespace that does not go away, a dead disk) ends no sooner than that releases it."""
 
 Feed = Callable[[bytes], bool]
+Begun = TypeVar("Begun")
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,15 +158,15 @@ async def run(
         TimeoutError: it took longer than ``timeout``.
         CorralError: MISSING_TOOL or COMMAND_FAILED, it printed more than ``limit`` bytes.
     """
-    loop = asyncio.get_running_loop()
+    start = asyncio.get_running_loop().subprocess_exec(
+        lambda: _Watch(feed, limit, rolling=rolling),
+        *argv,
+        env=env,
+        cwd=folder,
+        start_new_session=True,
+    )
     try:
-        transport, watch = await loop.subprocess_exec(
-            lambda: _Watch(feed, limit, rolling=rolling),
-            *argv,
-            env=env,
-            cwd=folder,
-            start_new_session=True,
-        )
+        transport, watch = await _started(start, lambda begun: _end(*begun))
     except FileNotFoundError as error:
         raise _missing(argv[0]) from error
     try:
@@ -188,6 +189,23 @@ async def run(
     return Ended(transport.get_returncode(), watch.out.value(), watch.err.value())
 
 
+async def _started(start: Awaitable[Begun], end: Callable[[Begun], Awaitable[None]]) -> Begun:
+    """What a start gives. One that is cancelled is completed, which takes milliseconds, and ended.
+
+    Cancelled halfway, asyncio kills the program and waits for its pipes, some of which are never
+    closed: with a child of the program that reads one of them, for ever (CPython 3.11,
+    ``BaseSubprocessTransport._wait``).
+    """
+    task = asyncio.ensure_future(start)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if not task.cancelled() and task.exception() is None:
+            await end(task.result())
+        raise
+
+
 def _missing(program: str) -> CorralError:
     return CorralError(
         Code.MISSING_TOOL,
@@ -195,6 +213,12 @@ def _missing(program: str) -> CorralError:
         command=program,
         hint=f"install the package that holds {program}",
     )
+
+
+async def _killed(process: asyncio.subprocess.Process) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
 
 
 def _write(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
@@ -253,15 +277,16 @@ class Child:
             CorralError: MISSING_TOOL.
         """
         pipe = asyncio.subprocess.PIPE
+        start = asyncio.create_subprocess_exec(
+            *argv,
+            stdin=pipe,
+            stdout=pipe,
+            stderr=pipe if quiet else None,
+            start_new_session=True,  # Ctrl-C is its owner's to handle
+            pass_fds=handles,
+        )
         try:
-            process = await asyncio.create_subprocess_exec(
-                *argv,
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe if quiet else None,
-                start_new_session=True,  # Ctrl-C is its owner's to handle
-                pass_fds=handles,
-            )
+            process = await _started(start, _killed)
         except FileNotFoundError as error:
             raise CorralError(
                 Code.MISSING_TOOL, f"{argv[0]} is not installed", hint=f"install {argv[0]}"

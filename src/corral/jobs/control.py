@@ -47,8 +47,8 @@ FOR_EVER: Final = 365 * 86400.0
 _MOVED_S: Final = 600.0
 """The least change of a pending job's expected start that is reported."""
 
-_KNOWN_TRIES: Final = 6
-"""Questions to accounting, a second apart, until it knows that a job has ended."""
+_KNOWN_AFTER: Final = (0.0, 0.1, 0.2, 0.4, 0.8, 1.6, 1.6)
+"""Seconds before each question to accounting, until it knows that a job has ended."""
 BROKEN_S: Final = 60.0
 """Seconds for which a broken connection is tried again."""
 
@@ -178,8 +178,8 @@ async def used(
     history, use = job_history(_mark(), f"--jobs={job.ref}"), jobs_use(job.ref)
     asked = inquiry((history, use), before=UNIX_TIMES)
     what = f"asking what job {job.ref} used"
-    for tried in range(_KNOWN_TRIES):
-        await asyncio.sleep(1 if tried else 0)
+    for pause in _KNOWN_AFTER:
+        await asyncio.sleep(pause)
         result = await fleet.run(job.controller, asked.script, timeout=60)
         sections = asked.read(check(result, what).stdout)
         answers = sections.require(asked.names, job.controller, what)

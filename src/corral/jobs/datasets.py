@@ -23,6 +23,7 @@ from corral.jobs.upload.project import absolute, ways
 from corral.jobs.upload.user_folder import not_ours, roof_script
 from corral.runtime.threads import abandonable
 from corral.state.storage.job_folders import DATA, user_folder
+from corral.tasks import concurrently
 
 WRITE_S: Final = 6 * 3600.0
 
@@ -198,7 +199,7 @@ async def rates(
         result = await fleet.run(node, script, stdin=program(), timeout=seconds + 120)
         return _rate(node, folder, result)
 
-    return tuple(await asyncio.gather(*(rate_of(i, node) for i, node in enumerate(nodes))))
+    return tuple(await concurrently(*(rate_of(i, node) for i, node in enumerate(nodes))))
 
 
 def program() -> bytes:

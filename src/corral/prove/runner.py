@@ -13,6 +13,7 @@ from corral.hosts.quote import call
 from corral.prove.check import Check, Cores
 from corral.prove.context import ProveContext, left_out, skipped
 from corral.prove.model import CheckResult, Judgement, Proof, Verdict
+from corral.tasks import concurrently
 
 REACHED: Final = "smoke.reached"
 """Nodes that cannot be read are its failure; checks of those nodes are skipped."""
@@ -37,7 +38,7 @@ async def prove(ctx: ProveContext, checks: Sequence[Check], emit: Emit, *, at: f
     _ordered(checks)
     run = _Run(ctx, checks, emit)
     try:
-        results = await asyncio.gather(*(run.run_check(check) for check in checks))
+        results = await concurrently(*(run.run_check(check) for check in checks))
     finally:
         await ctx.close()
         await clean(ctx)

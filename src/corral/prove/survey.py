@@ -18,6 +18,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, controllers_of, partitions_of
 from corral.spec.sections.directory import Directory
 from corral.spec.slurm.node_features import ISLANDS_JOINED, NO_CGROUPS, island_of
+from corral.tasks import concurrently
 
 LIMIT_S: Final = 60.0
 """Seconds for one node's answer; more for clusters of many names."""
@@ -104,7 +105,7 @@ async def _surveyed(ctx: ProveContext) -> Survey:
     names = tuple(dict.fromkeys((*(node.name for node in ctx.nodes), ctx.controller)))
     # As many at once as the fleet runs: what waits for others does not count as slow.
     gate = asyncio.Semaphore(FAN_OUT)
-    seen = await asyncio.gather(*(_probe_machine(ctx, name, names, gate) for name in names))
+    seen = await concurrently(*(_probe_machine(ctx, name, names, gate) for name in names))
     by_name = {host.node: host for host in seen}
     times = [host.seconds for host in seen if host.error is None]
     ctx.slack = max(times, default=0.0) + len(names) * EACH_NAME_S

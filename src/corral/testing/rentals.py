@@ -18,6 +18,7 @@ from corral.providers.cloud.model import CloudApi, Label, LaunchRequest, Offer
 from corral.providers.cloud.readiness import Watch
 from corral.providers.cloud.termination import end_all, end_some, find
 from corral.spec.providers import PROVIDERS, RENTALS
+from corral.tasks import concurrently
 from corral.testing.clouds import SIMS, InProcess, Sim
 from corral.testing.clouds.contract import OpenApi
 from corral.testing.clouds.server import PREFIXES
@@ -102,7 +103,7 @@ class World:
                     return
                 await asyncio.sleep(5)
 
-        await asyncio.gather(*map(launch, missing))
+        await concurrently(*map(launch, missing))
 
     async def down(self) -> tuple[str, ...]:
         """What ``corral down`` does."""

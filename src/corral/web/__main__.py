@@ -22,6 +22,7 @@ import uvicorn
 
 from corral.passwords import accompanied
 from corral.runtime.stack_dump import on_signal
+from corral.tasks import concurrently
 from corral.web.app import create_app
 from corral.web.listener.acceptor import Loop
 from corral.web.listener.admission import Admission, Admitted
@@ -121,7 +122,7 @@ async def _serve(servers: list[tuple[uvicorn.Server, socket.socket]], settings: 
     await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for server, _ in servers:
         server.should_exit = True
-    await asyncio.gather(*serving)
+    await concurrently(*serving)
 
 
 async def _input_ended() -> None:

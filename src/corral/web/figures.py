@@ -20,6 +20,7 @@ from corral.inspect.jobs import BUSY_STEP_S, LEAST_STEPS, busy_query, busy_secon
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
+from corral.tasks import concurrently
 from corral.web import history
 from corral.web.daemon_client import daemon_client
 from corral.web.history import Grid, Span, finite
@@ -177,7 +178,7 @@ class Prometheus:
             )
             for query in OF_A_JOB.values()
         ]
-        answers = zip(OF_A_JOB, await asyncio.gather(*asked), strict=True)
+        answers = zip(OF_A_JOB, await concurrently(*asked), strict=True)
         curves = [_curve(what, series) for what, matrix in answers for series in matrix]
         return {"from": "prometheus", "curves": curves}
 
@@ -191,7 +192,7 @@ class Prometheus:
             )
             for query in OF_A_NODE.values()
         ]
-        answers = zip(OF_A_NODE, await asyncio.gather(*asked), strict=True)
+        answers = zip(OF_A_NODE, await concurrently(*asked), strict=True)
         curves = [_curve(what, series) for what, matrix in answers for series in matrix]
         for curve in curves:
             curve["name"] = curve["name"].removeprefix(name).strip() or name
@@ -207,7 +208,7 @@ class Prometheus:
             params = {"start": f"{grid.start}", "end": f"{grid.end}", "step": f"{grid.step}"}
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    answers = await asyncio.gather(
+                    answers = await concurrently(
                         *(
                             self._ask("query_range", {**params, "query": query})
                             for query in history.questions(self._cluster)
@@ -235,7 +236,7 @@ class Prometheus:
         if not nodes:
             return GpuUse({}, {}, OVER_S)
         names = {"nodes": either(nodes), "cluster": self._cluster}
-        used, owned = await asyncio.gather(
+        used, owned = await concurrently(
             self._ask("query", {"query": GPUS.format(over=OVER_S, **names)}),
             self._ask("query", {"query": GPU_JOBS.format(**names)}),
         )
@@ -354,7 +355,7 @@ class BySsh:
     async def gpu_use(self, nodes: Sequence[str]) -> GpuUse:
         """See ``Figures``: of this moment, of the first nodes."""
         first = nodes[:MOST_NODES]
-        each = await asyncio.gather(*(self.readings(name) for name in first))
+        each = await concurrently(*(self.readings(name) for name in first))
         shares, jobs = dict[tuple[str, int], float](), dict[tuple[str, int], frozenset[str]]()
         for name, readings in zip(first, each, strict=True):
             for reading in readings:

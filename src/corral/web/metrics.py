@@ -28,6 +28,7 @@ from corral.slurm.command import Command
 from corral.slurm.policy import Share
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest.commands import too_old
+from corral.tasks import concurrently
 from corral.web.exposition import Family, Histogram, families, text_of, untracked
 from corral.web.listener.connections import Bounded, Waiting
 from corral.web.scheduler_metrics import scheduler_families, share_families
@@ -103,7 +104,7 @@ class Exporter:
         return text_of([*own_families(up=up, took=took, rounds=_rounds()), *reported])
 
     async def _asked(self) -> list[Family | Histogram]:
-        (nodes, partitions), text = await asyncio.gather(_lists(), _run(slurm.COUNTED))
+        (nodes, partitions), text = await concurrently(_lists(), _run(slurm.COUNTED))
         jobs = await asyncio.to_thread(slurm.COUNTED.parse, text)
         self._waits.note(jobs, [partition.name for partition in partitions])
         jobs = await _with_gpus(nodes, jobs)
@@ -151,13 +152,11 @@ async def _with_gpus(nodes: tuple[Node, ...], jobs: list[Job]) -> list[Job]:
 
 async def _lists() -> tuple[tuple[Node, ...], tuple[Partition, ...]]:
     try:
-        return await asyncio.gather(_answer(slurm.NODES), _answer(slurm.PARTITIONS))
+        return await concurrently(_answer(slurm.NODES), _answer(slurm.PARTITIONS))
     except TimeoutError as error:
         if not too_old(str(error)):
             raise
-        return await asyncio.gather(
-            _answer(slurm.NODES_OF_22_05), _answer(slurm.PARTITIONS_OF_22_05)
-        )
+        return await concurrently(_answer(slurm.NODES_OF_22_05), _answer(slurm.PARTITIONS_OF_22_05))
 
 
 async def _answer(command: Command[T]) -> T:

@@ -30,6 +30,7 @@ from corral.inspect.rules import Offset
 from corral.slurm.adopt.machine import Machine
 from corral.spec.slurm.hostlist import expand
 from corral.state_dir import cluster_dir, state_dir
+from corral.tasks import concurrently
 
 ASK_S = 60.0
 AT_ONCE = 32
@@ -105,7 +106,7 @@ async def discover(
             emit(Event(Kind.NODE_DONE, "init", at, answer[0].hostname))
             return answer
 
-    answers = await asyncio.gather(*(inspected(at) for at in hosts))
+    answers = await concurrently(*(inspected(at) for at in hosts))
     raise_all([a for a in answers if isinstance(a, CorralError)], "asking the machines")
     machines = [a for a in answers if not isinstance(a, CorralError)]
     skews = {m.at: skew for m, skew in machines}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -36,6 +35,7 @@ from corral.spec.nodes import (
     sole_user,
 )
 from corral.spec.sections.tailnet import mesh_of
+from corral.tasks import concurrently
 
 TIMEOUT: Final = 120.0
 _CTLD: Final = 6817
@@ -196,7 +196,7 @@ async def _all(
     fleet: Fleet, asked: Mapping[str, tuple[Question[object], ...]]
 ) -> dict[str, MachineReport]:
     each = (MachineReport.ask(fleet, name, what, timeout=TIMEOUT) for name, what in asked.items())
-    return {answer.node: answer for answer in await asyncio.gather(*each)}
+    return {answer.node: answer for answer in await concurrently(*each)}
 
 
 def _scene(

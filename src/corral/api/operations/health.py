@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -16,6 +15,7 @@ from corral.inspect.question import MachineState
 from corral.prove.checks.health import HealthLine, common, run_health_checks
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
+from corral.tasks import concurrently
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ async def node_figures(
     async with await Connection.open(spec) as session:
         session.require_running()
         known = [node for node in nodes if node in session.fleet.nodes]
-        machines = await asyncio.gather(
+        machines = await concurrently(
             *(MachineState.ask(session.fleet, node, (FIGURES,), timeout=TIMEOUT) for node in known)
         )
     return {machine.node: machine.get(FIGURES) or () for machine in machines}

@@ -21,6 +21,7 @@ from corral.passwords import JUMP
 from corral.providers.lookup import here, providers_of
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import OWNED
+from corral.tasks import concurrently
 
 AT_ONCE = 16
 """sshd starts to drop logins at ten unfinished ones (MaxStartups), on each machine for itself; this
@@ -61,7 +62,7 @@ async def install_keys(
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for target in targets.values():  # made before the nodes start, so that all get the same
         keysetup.public_key(keysetup.key_file(folder, target), f"corral-{spec.name}")
-    done = await asyncio.gather(*(installed(node, target) for node, target in targets.items()))
+    done = await concurrently(*(installed(node, target) for node, target in targets.items()))
     keysetup.note_proven(folder, frozenset(k.node for k in done if k.ok))
     emit(Event(Kind.PHASE_DONE, "keys", seconds=time.monotonic() - begin))
     return tuple(done)

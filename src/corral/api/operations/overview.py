@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -26,6 +25,7 @@ from corral.spec.client import ClientSpec, by_rest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of, partitions_of, users_of
 from corral.spec.sections.tailnet import mesh_of
+from corral.tasks import concurrently
 
 TIMEOUT: Final = 40.0
 ADMINISTRATOR: Final = "an administrator looks at the machine: corral status, corral doctor"
@@ -160,7 +160,7 @@ async def status(spec: ClusterSpec) -> Status:
             MachineState.ask(session.fleet, name, questions(context, name), timeout=TIMEOUT)
             for name in session.fleet.nodes
         )
-        machines = {machine.node: machine for machine in await asyncio.gather(*each)}
+        machines = {machine.node: machine for machine in await concurrently(*each)}
         absent = {action.node: action.summary for action in session.pending}
     overview = judge(spec, session.controller, machines, absent)
     return replace(overview, troubles=(*overview.troubles, *await _mesh_troubles(spec)))

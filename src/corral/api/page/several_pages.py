@@ -19,6 +19,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.ports import HeldPort
 from corral.passwords import Person, accompanied, person
 from corral.spec.models import ClusterSpec
+from corral.tasks import concurrently
 
 _LAST_PORT: Final = 65535
 
@@ -92,7 +93,7 @@ async def serve_pages(
             finally:
                 ports[name].refuse()
 
-        await asyncio.gather(*(served(each) for each in clusters))
+        await concurrently(*(served(each) for each in clusters))
     if len(failures) == len(clusters):
         raise failures[0]
 

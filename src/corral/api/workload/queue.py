@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
@@ -18,6 +17,7 @@ from corral.slurm.records import Job
 from corral.spec.client import by_rest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.tasks import concurrently
 
 JobInfo = Job  # corral.Job is the handle of a submitted one
 JobOutcome = Outcome
@@ -52,7 +52,7 @@ async def jobs(
         if not gpus:
             return await listing
         tracked = spec.slurm.accounting
-        listed, held = await asyncio.gather(
+        listed, held = await concurrently(
             listing, control.gpus_by_job(fleet, controller, tracked=tracked)
         )
     return tuple(

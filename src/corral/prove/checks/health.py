@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -16,6 +15,7 @@ from corral.prove.check import Check
 from corral.prove.context import ProveContext, clip, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.roles.slurm.health import PROGRAM, health_checks
+from corral.tasks import concurrently
 
 HealthWord = Literal["ok", "warn", "fail", "none"]
 _WORDS: Final = ("ok", "warn", "fail", "none")
@@ -64,7 +64,7 @@ async def run_health_checks(
     Returns:
         Each node's results, in the order of ``nodes``; the error where one did not answer.
     """
-    return tuple(await asyncio.gather(*(_check_node(fleet, node) for node in nodes)))
+    return tuple(await concurrently(*(_check_node(fleet, node) for node in nodes)))
 
 
 async def _check_node(fleet: Fleet, node: str) -> tuple[HealthLine, ...] | CorralError:

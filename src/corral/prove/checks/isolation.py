@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import MappingProxyType
@@ -37,6 +36,7 @@ from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 from corral.spec.slurm.hostlist import fold
+from corral.tasks import concurrently
 
 EPERM: Final = 1  # what the devices cgroup answers
 # 0: opened. The driver answers the rest: no such device or address, no such device, I/O error.
@@ -182,7 +182,7 @@ async def memory(ctx: ProveContext) -> Judgement:
     runs += [(batch, _memory_script(ctx, batch, neighbour=False)) for batch in tight]
     if not runs:
         return failed("no idle node is in a partition")
-    results = await asyncio.gather(*(run_as_user(ctx, script) for _, script in runs))
+    results = await concurrently(*(run_as_user(ctx, script) for _, script in runs))
     problems: list[str] = []
     evidence: list[Evidence] = []
     for (batch, _), result in zip(runs, results, strict=True):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -34,6 +33,7 @@ from corral.prove.survey import Survey, survey
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
 from corral.spec.slurm.hostlist import fold
+from corral.tasks import concurrently
 
 WAITS: Final = frozenset({"Resources", "Priority"})
 NO_DATABASE: Final = frozenset({"InvalidAccount"})
@@ -92,7 +92,7 @@ async def slots(ctx: ProveContext) -> Judgement:
         return left_out("no idle node")
     waits = WAITS if ctx.spec.slurm.accounting else WAITS | NO_DATABASE
     each = (_run(ctx, seen, i, capacity, waits) for i, capacity in enumerate(capacities))
-    runs = await asyncio.gather(*each)
+    runs = await concurrently(*each)
     problems: list[str] = []
     evidence: list[Evidence] = []
     for capacity, result in zip(capacities, runs, strict=True):

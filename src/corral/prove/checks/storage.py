@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,6 +17,7 @@ from corral.prove.context import ProveContext, as_user, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.spec.models import Storage
 from corral.spec.nodes import Node, sole_user
+from corral.tasks import concurrently
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ def _folder(ctx: ProveContext, node: Node, storage: Storage, by_name: Mapping[st
 
 async def mounts(ctx: ProveContext) -> Judgement:
     folders_of = {node.name: expected(ctx, node) for node in ctx.nodes}
-    states = await asyncio.gather(*(_ask(ctx, n, f) for n, f in folders_of.items()))
+    states = await concurrently(*(_ask(ctx, n, f) for n, f in folders_of.items()))
     problems: list[str] = []
     evidence: list[Evidence] = []
     for (name, folders), state in zip(folders_of.items(), states, strict=True):

@@ -22,6 +22,7 @@ from corral.providers.cloud.launcher import sort as sort_single
 from corral.providers.cloud.model import Extra, Instance, Offer, State, label_of
 from corral.providers.cloud.readiness import POLL_S, Watch, until_reachable
 from corral.providers.cloud.termination import Assets
+from corral.tasks import concurrently
 
 CLUSTER: Final = "cluster"
 """Kind of the extra that is a cloud's own cluster."""
@@ -241,4 +242,4 @@ async def bring_up(
     members = await until_listed(watch, group, cluster, state.nodes)
     for instance in members.values():
         launcher.ledger.adopt(instance)
-    await asyncio.gather(*(until_reachable(watch, node, i.id) for node, i in members.items()))
+    await concurrently(*(until_reachable(watch, node, i.id) for node, i in members.items()))

@@ -18,6 +18,7 @@ from corral.providers.containers import (
 from corral.providers.containers.gpus import host_gpus
 from corral.providers.containers.podman import Fields, Podman, bridge, subnets
 from corral.spec.nodes import Node
+from corral.tasks import concurrently
 
 Network = ipaddress.IPv4Network
 COMES_S: Final = 60.0
@@ -57,7 +58,7 @@ async def _asked(podman: Podman, cluster: str) -> tuple[list[Fields], list[Field
     again = False
     while True:
         try:
-            containers, networks = await asyncio.gather(
+            containers, networks = await concurrently(
                 podman.records("ps", "--all", "--filter", label), podman.records("network", "ls")
             )
         except CorralError as error:

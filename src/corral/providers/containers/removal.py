@@ -13,6 +13,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.providers.containers import layout, stale_objects
 from corral.providers.containers.podman import Podman, bridge
+from corral.tasks import concurrently
 
 # Verb, how names are listed, how one is removed; in the order that uses nothing any more.
 _KINDS: Final = (
@@ -42,7 +43,7 @@ async def listed(podman: Podman, kind: str, cluster: str) -> list[str]:
 async def leftovers(podman: Podman, cluster: str) -> list[str]:
     """All objects of the cluster, as ``container NAME``."""
     kinds = [kind for kind, _, _ in _KINDS]
-    listings = await asyncio.gather(*(listed(podman, kind, cluster) for kind in kinds))
+    listings = await concurrently(*(listed(podman, kind, cluster) for kind in kinds))
     return [f"{kind} {n}" for kind, names in zip(kinds, listings, strict=True) for n in names]
 
 

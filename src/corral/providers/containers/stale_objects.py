@@ -30,6 +30,7 @@ from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.providers.containers import machine
 from corral.providers.containers.podman import Fields, Podman
+from corral.tasks import concurrently
 
 FOLDER: Final = Path("/run/netns")
 PROC: Final = Path("/proc")
@@ -138,7 +139,7 @@ async def _find(podman: Podman, network: str, bridge: str) -> tuple[Leftover, ..
     Its ``inspect`` waits for a container in the middle of its start. So a namespace that was listed
     before belongs to a container of the answer, or to none.
     """
-    links, named = await asyncio.gather(ip("link", "show", "type", "veth"), ip("netns", "list"))
+    links, named = await concurrently(ip("link", "show", "type", "veth"), ip("netns", "list"))
     by_link = on_bridge(bridge, links, named)
     used = await asyncio.to_thread(occupied) if by_link else frozenset[int]()
     free = {v: n for v, n in by_link.items() if (FOLDER / n).stat().st_ino not in used}
@@ -187,7 +188,7 @@ async def remove_bridge(bridge: str) -> None:
     Raises:
         CorralError: PROVIDER_FAILED, with ip's message.
     """
-    bridges, links = await asyncio.gather(ip("link", "show", "type", "bridge"), ip("link", "show"))
+    bridges, links = await concurrently(ip("link", "show", "type", "bridge"), ip("link", "show"))
     there = any(v.get("ifname") == bridge for v in bridges)
     if there and not any(v.get("master") == bridge for v in links):
         await ip("link", "delete", bridge)

@@ -41,6 +41,7 @@ from corral.providers.embedded.access import Access
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
 from corral.state_dir import cluster_dir
+from corral.tasks import concurrently
 
 if TYPE_CHECKING:
     from corral.providers.containers.image import Images
@@ -215,7 +216,7 @@ class EmbeddedProvider:
         access = Access(cluster_dir(self.cluster))
         key = await access.public_key()
         gone = [a for a in actions if a.action in (Action.RECREATE, Action.REMOVE)]
-        await asyncio.gather(*(self._remove(a.node, access) for a in gone))
+        await concurrently(*(self._remove(a.node, access) for a in gone))
         if any(a.action in _MAKES for a in actions):
             await self.prepare(emit)
             if self._on_host and self._driver is None:

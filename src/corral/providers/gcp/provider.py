@@ -39,6 +39,7 @@ from corral.providers.gcp.toolkit_cluster import login_of, section_of
 from corral.providers.gcp.warm_up import warm_up
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of
+from corral.tasks import concurrently
 
 if TYPE_CHECKING:
     from corral.providers.gcp.google import Google
@@ -496,7 +497,7 @@ async def ask(google: Google, gcp: Gcp, spec: ClusterSpec, machines: Mapping[str
     async def none() -> None:
         return None
 
-    zone, machine, reservation, quotas, project, networks = await asyncio.gather(
+    zone, machine, reservation, quotas, project, networks = await concurrently(
         google.zone(gcp.zone),
         google.machine_type(gcp.zone, zone_type_of(spec)),
         google.reservation(gcp.zone, gcp.reservation) if gcp.reservation else none(),

@@ -16,6 +16,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.read import ADMINISTRATOR
+from corral.tasks import concurrently
 from corral.web import schemas
 from corral.web.routes.nodes import NAME
 from corral.web.slurm.search import SHOWN, parse
@@ -178,7 +179,7 @@ async def _each(  # noqa: PLR0917  # one call site each
         return None
 
     unique = list(dict.fromkeys(names))
-    outcomes = await asyncio.gather(*map(guarded, unique))
+    outcomes = await concurrently(*map(guarded, unique))
     pairs = list(zip(unique, outcomes, strict=True))
     return {
         "done": [name for name, error in pairs if error is None],

@@ -16,6 +16,7 @@ from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
 from corral.spec.slurm.hostlist import expand
+from corral.tasks import concurrently
 from corral.web import schemas
 from corral.web.routes.policy import asked
 from corral.web.slurm import efficiency, quota
@@ -114,7 +115,7 @@ async def limits_of(state: State, user: str, session: Session, now: Snapshot) ->
         session: whose token asks.
         now: the jobs.
     """
-    members, qoses, shares = await asyncio.gather(
+    members, qoses, shares = await concurrently(
         asked(state, session, questions.ASSOCIATIONS),
         asked(state, session, questions.QOSES),
         asked(state, session, questions.SHARES),

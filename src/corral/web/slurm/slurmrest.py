@@ -22,6 +22,7 @@ from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.read import USER
 from corral.slurm.rest.stream import Memory, RecordStream
+from corral.tasks import concurrently
 from corral.web.daemon_client import daemon_client
 
 TIMEOUT: Final = 20.0
@@ -144,7 +145,7 @@ class SlurmRest:
         long for one that is frozen. A path that it does not have it refuses on its own.
         """
         number = self._version or NEWEST
-        own, ping = await asyncio.gather(
+        own, ping = await concurrently(
             self._brief(NO_PATH, login), self._brief(f"/slurm/v0.0.{number}/ping", login)
         )
         if own is None:
