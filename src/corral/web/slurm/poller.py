@@ -8,6 +8,7 @@ of viewers.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -41,6 +42,9 @@ FRESH_S: Final = 10.0
 PATIENCE_S: Final = 0.3
 QUEUE: Final = 64
 KEEP_S: Final = 15.0
+OWN_ERROR: Final = "an error in Corral: the page could not read Slurm's answer; its log has why"
+
+log = logging.getLogger(__name__)
 
 Tokens = Callable[[], list[Login]]
 
@@ -144,7 +148,11 @@ class Poller:
 
     async def _run(self) -> None:
         while self._viewers:
-            await self.poll()
+            try:
+                await self.poll()
+            except Exception:  # an error of ours: the task's end would end the news for everybody
+                log.exception("a poll failed")
+                self._is(replace(self.now, trouble=OWN_ERROR))
             self._wake.clear()
             await self._rested()
 

@@ -89,6 +89,32 @@ def test_who_comes_late_sees_the_last_known_state_at_once(monkeypatch: Any) -> N
     run(work())
 
 
+def test_an_error_of_ours_is_shown_and_the_news_goes_on(monkeypatch: Any) -> None:
+    """The task that polls for all had ended with it, and their pages waited without end."""
+    monkeypatch.setattr(poller_module, "TROUBLE_S", 0.01)
+
+    async def work() -> None:
+        rest = FakeRest()
+        poller = polled(rest)
+        asked, broken = poller._rest.jobs, [True, True]
+
+        async def jobs(*args: Any) -> Any:
+            if broken:
+                raise LookupError(broken.pop())
+            return await asked(*args)
+
+        monkeypatch.setattr(poller._rest, "jobs", jobs)
+        async with poller.watching() as queue:
+            trouble = list[str]()
+            while not (poller.now.complete and not poller.now.trouble):
+                message = json.loads(await asyncio.wait_for(queue.get(), 30))
+                trouble.append(message.get("trouble", ""))
+        assert poller_module.OWN_ERROR in trouble
+        await poller.close()
+
+    run(work())
+
+
 def test_a_node_that_changed_is_sent_before_the_jobs_are_asked() -> None:
     async def work() -> None:
         rest = FakeRest()
