@@ -1,6 +1,7 @@
 // One stream of changes for the entire page; pages listen to it.
 import { expand } from "./hostlist.js";
 import { call, Latest, records, Refused, ticketed, transposed } from "./server.js";
+import { inFront, whileInFront } from "./tab.js";
 /** @import { FigureColumns, Head, JobRow, LiveAge, LiveState, Me, NodeColumns, NodeFigures, NodeRow } from "../api.js" */
 
 export const live = new EventTarget();
@@ -27,6 +28,7 @@ const NODES_MS = 60000;
 /** @type {EventSource | null} */
 let source = null;
 let turn = 0;
+let unwatch = () => {};
 
 /**
  * @param {"age" | "head" | "jobs" | "nodes"} name
@@ -130,8 +132,19 @@ function tookNodes(data, before) {
 
 export function start() {
   stop();
+  unwatch = whileInFront(toggle);
+  toggle(inFront());
+}
+
+/**
+ * Behind others this tab shows the state that it had; the stream begins with the complete one again.
+ * @param {boolean} front
+ */
+function toggle(front) {
+  drop();
   now.ok = null;
-  connect(turn);
+  notify("age");
+  if (front) connect(turn);
 }
 
 /**
@@ -166,10 +179,15 @@ async function connect(mine) {
   source.addEventListener("logout", () => document.dispatchEvent(new Event("loggedout")));
 }
 
-export function stop() {
+function drop() {
   turn += 1;
   if (source) source.close();
   source = null;
+}
+
+export function stop() {
+  unwatch();
+  drop();
   now.ok = false;
 }
 

@@ -4,6 +4,7 @@ import { LogBox } from "./logbox.js";
 import { bytes, fileWords } from "./logtext.js";
 import { logPath, LogSearch } from "./logsearch.js";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
+import { inFront, whileInFront } from "../lib/tab.js";
 import { complain, el } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 
@@ -40,6 +41,9 @@ export class Log extends Component {
   newestPart = new Latest();
   ended = false;
   lost = false;
+  /** It was followed, and this tab is not in front. */
+  paused = false;
+  unwatch = () => {};
   asked = 0;
 
   /** @param {LogProps} props */
@@ -58,11 +62,13 @@ export class Log extends Component {
   componentDidMount() {
     if (this.box.current) this.shown = new LogBox(this.box.current);
     this.list();
+    this.unwatch = whileInFront((front) => (front ? this.resume() : this.pause()));
     if (this.state.task) this.follow();
   }
 
   componentWillUnmount() {
     this.ended = true;
+    this.unwatch();
     this.source?.close();
     this.shown?.drop();
     this.newestFiles.drop();
@@ -108,6 +114,8 @@ export class Log extends Component {
     this.lost = false;
     this.source?.close();
     this.newestPart.drop();
+    this.paused = !inFront();
+    if (this.paused) return;
     let address;
     try {
       address = await ticketed(logPath(task, "", { file }));
@@ -126,6 +134,22 @@ export class Log extends Component {
       this.over(error ? error.message : "the end");
     });
     this.source.onerror = () => this.broke("the connection broke");
+  }
+
+  pause() {
+    const { how, following } = this.state;
+    if (!following || (how !== "live" && how !== "loading")) return;
+    this.paused = true;
+    this.asked += 1;
+    this.source?.close();
+  }
+
+  /** Who reads or selects something above the end keeps it; the end is one click away. */
+  resume() {
+    if (!this.paused) return;
+    this.paused = false;
+    if (!this.shown || this.shown.atRest) this.follow();
+    else this.setState({ following: false, how: "stopped while this tab was not in front" });
   }
 
   /** @param {api.LogBatch} batch */

@@ -128,13 +128,18 @@ export class LogBox {
     return box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX;
   }
 
+  /** What comes next may move what is shown. */
+  get atRest() {
+    return this.atEnd && !selected(this.box);
+  }
+
   toEnd() {
     this.box.scrollTop = this.box.scrollHeight;
   }
 
   /** @param {api.LogPiece[]} pieces */
   take(pieces) {
-    const follow = this.atEnd && !selected(this.box);
+    const follow = this.atRest;
     for (const piece of pieces) this.piece(piece);
     this.trim();
     if (follow) this.toEnd();
