@@ -457,8 +457,12 @@ class Timeline extends Component {
     const seconds = past.at.length ? past.at[past.at.length - 1] - past.at[0] : 0;
     if (this.state.shown || (past.at.length < 3 && seconds < FIRST_PLOT_S)) return;
     this.setState({ shown: true });
-    const { timeline } = await import("../lib/curves.js");
-    const plot = await timeline(this.place.current, past, Boolean(now.head?.counts.gpus));
+    const sources = await import("../lib/curves.js").catch(() => null);
+    if (!sources) {
+      this.setState({ shown: false }); // the next state of the cluster asks again
+      return;
+    }
+    const plot = await sources.timeline(this.place.current, past, Boolean(now.head?.counts.gpus));
     if (this.ended) plot.close();
     else this.plot = plot;
   };
@@ -529,7 +533,11 @@ export class ClusterPage extends Component {
   componentDidMount() {
     this.stop = listen("head", () => this.forceUpdate());
     const { me } = this.props;
-    if (me.figures) import("./trends.js").then(({ Trends }) => this.setState({ trends: Trends }));
+    if (me.figures)
+      import("./trends.js").then(
+        ({ Trends }) => this.setState({ trends: Trends }),
+        () => this.forget(),
+      );
     else this.forget();
     if (!me.owner || !me.corral) return;
     /** @type {Promise<LastProof>} */

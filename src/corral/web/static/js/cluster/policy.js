@@ -1,7 +1,7 @@
 // Accounts, QOS, reservations, licences and the scheduler, for all users; who has the cluster file changes it.
 import { Component, h } from "../../vendor/preact.mjs";
 import { limitLines, limitText } from "../lib/limits.js";
-import { call, Latest } from "../lib/server.js";
+import { Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "../api.js" */
@@ -629,13 +629,8 @@ export class PolicyPage extends Component {
   }
 
   load = () => {
-    /** @type {Promise<Data>} */
-    const answer = call(`policy/${this.state.tab}`);
-    this.newest.take(
-      answer,
-      (data) => this.setState({ data, wrong: null }),
-      (wrong) => this.setState({ wrong }),
-    );
+    const show = (/** @type {Data} */ data) => this.setState({ data, wrong: null });
+    this.newest.ask(`policy/${this.state.tab}`, show, (wrong) => this.setState({ wrong }));
   };
 
   /** @param {string} q */

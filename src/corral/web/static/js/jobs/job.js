@@ -290,12 +290,10 @@ export class JobPage extends Component {
   measure(job = this.state.job) {
     if (!job || !this.props.me.figures || !job.may || job.waiting) return;
     this.measured = Date.now();
-    /** @type {Promise<api.Curves>} */
-    const answer = call(`jobs/${this.id}/figures`);
-    this.newestUse.take(
-      answer,
-      (use) => use.curves.length && this.setState({ use, wrong: "" }),
-      (failure) => this.setState({ wrong: failure.message }),
+    const show = (/** @type {api.Curves} */ use) =>
+      use.curves.length && this.setState({ use, wrong: "" });
+    this.newestUse.ask(`jobs/${this.id}/figures`, show, (failure) =>
+      this.setState({ wrong: failure.message }),
     );
   }
 

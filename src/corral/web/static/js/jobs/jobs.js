@@ -3,7 +3,7 @@ import { Component, h } from "../../vendor/preact.mjs";
 import { ArrayLine, ArrayTasks } from "./arrays.js";
 import { Bar, Box, cancelJobs, Failures, toggled } from "../lib/bulk.js";
 import { listen, now } from "../lib/event_stream.js";
-import { call, Latest, records } from "../lib/server.js";
+import { Latest, records } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import { ArrayRow, FailedOne, JobRow, Jobs, Me, Past } from "../api.js" */
@@ -393,9 +393,7 @@ export class JobsPage extends Component {
 
   load = () => {
     const list = this.state.show === "ended" ? "past" : "jobs";
-    /** @type {Promise<Jobs & Partial<Past>>} */
-    const answer = call(`${list}?${this.query()}`);
-    this.newest.take(answer, this.answered, this.failed);
+    this.newest.ask(`${list}?${this.query()}`, this.answered, this.failed);
   };
 
   /** @param {Jobs & Partial<Past>} data */

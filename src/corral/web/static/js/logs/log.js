@@ -4,7 +4,7 @@ import { LogBox } from "./logbox.js";
 import { bytes, fileWords } from "./logtext.js";
 import { logPath, LogSearch } from "./logsearch.js";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
-import { inFront, whileInFront } from "../lib/tab.js";
+import { inFront, stream, whileInFront } from "../lib/streams.js";
 import { complain, el } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 
@@ -126,14 +126,13 @@ export class Log extends Component {
     if (this.ended || mine !== this.asked) return;
     this.shown?.clear(); // the server sends the end of each file again
     this.setState({ how: "loading", following: true, after: 0, before: 0 });
-    this.source = new EventSource(address);
+    this.source = stream(address, () => this.broke("the connection broke"));
     this.source.onmessage = (event) => this.take(JSON.parse(event.data));
     this.source.addEventListener("end", (event) => {
       /** @type {{ error?: api.Failure }} */
       const { error } = JSON.parse(event.data);
       this.over(error ? error.message : "the end");
     });
-    this.source.onerror = () => this.broke("the connection broke");
   }
 
   pause() {
@@ -206,9 +205,9 @@ export class Log extends Component {
   };
 
   later = async () => {
-    const [[file, stream] = []] = this.shown?.streams ?? [];
-    if (!file || !stream) return;
-    const answer = this.part(file, stream.end, stream.end + EARLIER);
+    const [[file, shown] = []] = this.shown?.streams ?? [];
+    if (!file || !shown) return;
+    const answer = this.part(file, shown.end, shown.end + EARLIER);
     await this.newestPart.take(
       answer,
       (part) => {

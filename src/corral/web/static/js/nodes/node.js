@@ -141,24 +141,16 @@ export class NodePage extends Component {
   }
 
   load = () => {
-    /** @type {Promise<NodeDetail>} */
-    const answer = call(`nodes/${this.name}`);
+    const show = (/** @type {NodeDetail} */ detail) => this.setState({ detail });
     // A node that Slurm does not know is named by the page; the last answer stays otherwise.
-    this.newest.take(
-      answer,
-      (detail) => this.setState({ detail }),
-      () => {},
-    );
+    this.newest.ask(`nodes/${this.name}`, show, () => {});
   };
 
   measure = () => {
     if (!this.props.me.figures) return;
-    /** @type {Promise<api.Curves>} */
-    const answer = call(`nodes/${this.name}/figures`);
-    this.curves.take(
-      answer,
-      (use) => this.setState({ use, wrong: "" }),
-      (failure) => this.setState({ wrong: failure.message }),
+    const show = (/** @type {api.Curves} */ use) => this.setState({ use, wrong: "" });
+    this.curves.ask(`nodes/${this.name}/figures`, show, (failure) =>
+      this.setState({ wrong: failure.message }),
     );
   };
 
