@@ -53,11 +53,13 @@ from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm, SlurmRest
+from corral.web.slurm.snapshot import Snapshot
 from corral.web.state import State, Viewer, bearer_of
 from corral.web.tasks.background import Background
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
+from corral.web.users.private_data import PrivateData, Run, here, on_controller
 from corral.web.users.sessions import Sessions
 from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 
@@ -84,30 +86,38 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     if spec is not None and settings.rest == BY_COMMANDS:
         rest = ByCommands(spec)
     sessions = Sessions(settings.session_s, settings.idle_s)
+    private_data = PrivateData(_slurm_commands(settings, spec), known=settings.private)
     bearers = Bearers(settings.tokens)
     by_token = BearerSessions(bearers, rest)
     node_events = NodeEvents()
 
-    def poller(user: str) -> Poller:
+    def changed(before: Snapshot, now: Snapshot) -> None:
+        node_events.note(before, now)
+        if before.trouble and not now.trouble:  # slurmctld was started again, perhaps
+            private_data.changed()
+
+    def poller(user: str, first: int) -> Poller:
         return Poller(
             rest,
             lambda: sessions.logins(user) + by_token.logins(user),
             fastest=settings.poll_s,
             max_viewers=settings.max_viewers,
-            changed=node_events.note,
+            changed=changed,
+            first=first,
         )
 
     state = State(
         settings=settings,
         rest=rest,
         sessions=sessions,
-        pollers=Pollers(poller, private=settings.private),
+        pollers=Pollers(poller, lambda: private_data.hidden),
         past=PastJobs(rest, _spare(settings, spec, rest), gpus=_gpus(spec)),
         audit=Audit(settings.audit),
         background=Background(),
         bearers=bearers,
         by_token=by_token,
         node_events=node_events,
+        private_data=private_data,
         clusters=OtherClusters(settings.clusters),
         spec=spec,
         own=_own(settings, spec),
@@ -156,7 +166,9 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncGenerator[None]:
+        await state.private_data.checked()
         yield
+        await state.private_data.close()
         await state.pollers.close()
         await state.rest.close()
         if state.figures is not None:
@@ -177,6 +189,15 @@ def _spare(settings: Settings, spec: ClusterSpec | None, rest: Slurm) -> Slurm |
     if spec is None or settings.service or isinstance(rest, ByCommands):
         return None
     return ByCommands(spec)
+
+
+def _slurm_commands(settings: Settings, spec: ClusterSpec | None) -> Run | None:
+    """How the server runs commands of Slurm's that need no user's rights."""
+    if settings.service:
+        return here()
+    if spec is None or settings.handover is None:
+        return None
+    return on_controller(spec, settings.handover[0])
 
 
 def _own(settings: Settings, spec: ClusterSpec | None) -> UserCommands | None:

@@ -84,8 +84,11 @@ class Settings(BaseModel):
     sudo: Sudo | None = Field(
         default=None, description="Where a machine's sudo wants a password; the page never has it."
     )
-    private: bool = Field(
-        default=False, description="Slurm hides users' jobs from each other (PrivateData)."
+    private: bool | None = Field(
+        default=None,
+        description="Slurm hides users from each other (PrivateData of slurm.conf or "
+        "slurmdbd.conf); None: Slurm is asked, and until it has answered each user is shown what "
+        "that user's own token may see.",
     )
     session_s: float = Field(default=8 * 3600, gt=0, description="Longest session in seconds.")
     idle_s: float = Field(default=3600, gt=0, description="A session unused for so long ends.")

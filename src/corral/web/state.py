@@ -34,6 +34,7 @@ from corral.web.tasks.pending_plans import PendingPlans
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
+from corral.web.users.private_data import PrivateData
 from corral.web.users.scopes import needed
 from corral.web.users.sessions import LoginKind, RateLimit, Session, Sessions
 from corral.web.users.user_commands import UserCommands
@@ -62,6 +63,7 @@ class State:
         tracking: the tunnel to the cluster's tracking server, where a browser needs one.
         background: applies and checks that go on while pages come and go.
         node_events: what happened to nodes since the server began.
+        private_data: whether Slurm hides users from each other.
         bearers, by_token: the API's tokens, and the sessions that they stand for.
         plans: those that wait for the terminal's code.
         limited: checks cluster files and job forms as they are edited.
@@ -85,6 +87,7 @@ class State:
     bearers: Bearers
     by_token: BearerSessions
     node_events: NodeEvents
+    private_data: PrivateData
     clusters: OtherClusters = field(default_factory=lambda: OtherClusters({}))
     spec: ClusterSpec | None = None
     own: UserCommands | None = None
@@ -169,6 +172,7 @@ async def session_of(request: Request) -> Session:
     if secret is not None:
         session = await _by_token(request, secret)
         state.reads.take(session.csrf)
+        await state.private_data.checked()
         request.state.session = session
         return session
     session = shown(request)
@@ -179,6 +183,7 @@ async def session_of(request: Request) -> Session:
     if UNATTENDED not in request.headers:
         state.sessions.find(key_of(request))  # it is in use
     state.reads.take(session.csrf)
+    await state.private_data.checked()
     request.state.session = session
     return session
 
@@ -287,6 +292,18 @@ async def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
             hint="open the page with the code that corral ui shows",
         )
     return session, spec
+
+
+def shared_by(state: State, session: Session, *, accounting: bool = False) -> str:
+    """Who shares an answer of Slurm's: "" for all, the viewer alone where Slurm hides something.
+
+    Args:
+        state: the server's.
+        session: the viewer's.
+        accounting: slurmdbd answers, which has a PrivateData of its own.
+    """
+    hidden = state.private_data.accounting_hidden if accounting else state.private_data.hidden
+    return session.user if hidden else ""
 
 
 def poller_of(request: Request, session: Session) -> Poller:

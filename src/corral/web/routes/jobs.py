@@ -36,6 +36,7 @@ from corral.web.state import (
     Viewer,
     here_of,
     poller_of,
+    shared_by,
     state_of,
 )
 from corral.web.users.sessions import Session
@@ -110,8 +111,7 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
         listed = ordered(chosen, by, down=down)
         return {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
 
-    user = session.user if state_of(request).settings.private else ""
-    key = f"jobs:{user}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
+    key = f"jobs:{shared_by(state_of(request), session)}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
     return await packed_of(request).reply(request, key, now.jobs_rev, body)
 
 
