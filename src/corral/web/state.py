@@ -71,6 +71,7 @@ class State:
         counted: what jobs have, by whom, counted once for all.
         tallies: nodes and jobs in figures, for the pages of other clusters.
         streams: how many live views each user has; searches: how many searches in logs;
+            downloads: how many of logs, each with a block in memory (output.BLOCK);
             questions: what else it asks the machines about its jobs.
         logins, actions, reads: how often somebody may try, change and look.
         passwords: how often somebody may try one for a name, from wherever.
@@ -102,6 +103,7 @@ class State:
     streams: Streams = field(default_factory=Streams)
     questions: Questions = field(default_factory=Questions)
     searches: Streams = field(default_factory=lambda: Streams(2, "searches"))
+    downloads: Streams = field(default_factory=lambda: Streams(2, "downloads", of_all=24))
     passwords: RateLimit = field(default_factory=lambda: RateLimit(20, 600))
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))

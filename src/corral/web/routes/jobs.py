@@ -339,18 +339,17 @@ async def act(
 
 async def _done(state: State, session: Session, record: Job, action: Action) -> None:
     number = await state.rest.version(session.login)
-    path, login = f"job/{record.id}", session.login
-    doing = f"{action.do} job {record.id}"
+    login, doing = session.login, f"{action.do} job {record.label}"
     if action.do == "cancel":
-        await state.rest.change(login, "DELETE", path, None, doing)
+        await state.rest.cancel(login, record)
     elif action.do == "limit":
         body = write.limit_body(action.minutes or 1, number)
-        await state.rest.change(login, "POST", path, body, doing)
+        await state.rest.update(login, record, body, doing)
     elif action.do == "requeue":
         await _requeue(state, session, record)
     else:
         body = write.hold_body(held=action.do == "hold")
-        await state.rest.change(login, "POST", path, body, doing)
+        await state.rest.update(login, record, body, doing)
 
 
 async def _requeue(state: State, session: Session, record: Job) -> None:
@@ -360,7 +359,9 @@ async def _requeue(state: State, session: Session, record: Job) -> None:
         raise CorralError(
             Code.FORBIDDEN, "only its owner requeues a job here", hint="scontrol requeue ID"
         )
-    await own.requeue(session.login, record.id)
+    if record.waiting:
+        raise CorralError(Code.USAGE, f"job {record.label} has not begun: it is in the queue")
+    await own.requeue(session.login, record)
 
 
 async def _job(state: State, session: Session, job_id: int) -> Job:

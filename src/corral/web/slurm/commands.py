@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm import command as slurm
+from corral.slurm.array_tasks import array_label, without_limit
 from corral.slurm.command import Command
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job, Node, Partition
@@ -191,9 +192,35 @@ class ByCommands:
         """
         await self._run(login, commands.command_of(method, path, body), doing=doing)
 
-    async def cancel_pending(self, login: Login, array: int) -> None:
-        """Cancel the tasks of an array that have not begun, and no other."""
-        argv = ("scancel", "--state=PENDING", str(array))
+    async def update(self, login: Login, job: Job, body: Any, doing: str) -> None:
+        """Change one job, or the tasks of an array that have not begun; and no other.
+
+        Raises:
+            CorralError: SLURM_REFUSED or FORBIDDEN, with Slurm's own words; UNREACHABLE.
+        """
+        if not job.ref:  # scontrol has no other name for them than the array's, which means all
+            raise CorralError(
+                Code.SLURM_REFUSED,
+                f"{doing}: Slurm prints only some of the pending tasks",
+                hint=f"on a node: scontrol names them as JobId={job.array}_[FIRST-LAST]",
+            )
+        await self.change(login, "POST", f"job/{job.ref}", body, doing)
+
+    async def cancel(self, login: Login, job: Job) -> None:
+        """Cancel a job, a task of an array, or those that have not begun; and no other.
+
+        Raises:
+            CorralError: SLURM_REFUSED or FORBIDDEN, with Slurm's own words; UNREACHABLE.
+        """
+        label = array_label(job.label)
+        if label is not None and label.task is None:
+            return await self.cancel_pending(login, label.array, label.written if job.ref else "")
+        return await self.change(login, "DELETE", f"job/{job.ref}", None, f"cancel job {job.label}")
+
+    async def cancel_pending(self, login: Login, array: int, tasks: str = "") -> None:
+        """Cancel the tasks of an array that have not begun, and no other; only some, or all."""
+        named = f"{array}_[{without_limit(tasks)[0]}]" if tasks else str(array)
+        argv = ("scancel", "--state=PENDING", named)
         await self._run(login, argv, doing=f"cancel pending tasks of {array}")
 
     async def _list(

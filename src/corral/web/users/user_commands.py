@@ -45,7 +45,7 @@ class UserCommands(Protocol):
         """Container images and Python environments that are there."""
         ...
 
-    async def requeue(self, login: Login, job_id: int) -> None:
+    async def requeue(self, login: Login, job: Job) -> None:
         """Put it back into the queue."""
         ...
 
@@ -83,8 +83,8 @@ class BySsh:
     async def environments(self, login: Login) -> api.Environments:
         return await api.job_environments(self._spec, login.user)
 
-    async def requeue(self, login: Login, job_id: int) -> None:
-        await api.requeue_job(self._spec, login.user, job_id)
+    async def requeue(self, login: Login, job: Job) -> None:
+        await api.requeue_job(self._spec, login.user, job.ref)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
         return await api.job_extras(
@@ -142,8 +142,8 @@ class ByHelper:
     async def environments(self, login: Login) -> api.Environments:
         return api.environments_of(await self._first(login, do="environments"))
 
-    async def requeue(self, login: Login, job_id: int) -> None:
-        await self._first(login, do="requeue", job=job_id)
+    async def requeue(self, login: Login, job: Job) -> None:
+        await self._first(login, do="requeue", job=job.id)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
         reply = await self._first(login, do="extras", job=job.id)
