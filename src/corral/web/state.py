@@ -28,7 +28,7 @@ from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.quota import Counted
 from corral.web.slurm.response_cache import ResponseCache
-from corral.web.slurm.slurmrest import Slurm
+from corral.web.slurm.slurmrest import Slurm, role_of
 from corral.web.tasks.background import Background
 from corral.web.tasks.pending_plans import PendingPlans
 from corral.web.tracking_tunnel import TrackingTunnel
@@ -45,6 +45,9 @@ COOKIE: Final = "corral_session"
 host would log each other out."""
 CSRF: Final = "x-csrf-token"
 TICKET: Final = "ticket"
+RECHECK_S: Final = 1.0
+"""How long a request waits for Slurm's new verdict about its login."""
+_asking: Final = set[asyncio.Task[None]]()
 UNATTENDED: Final = "x-unattended"
 """The page asked on a timer: nobody has touched it for a while. A thief gains nothing by it."""
 
@@ -182,12 +185,48 @@ async def session_of(request: Request) -> Session:
         raise CorralError(
             Code.LOGIN_REFUSED, "nobody is logged in here", hint="log in, or run corral ui again"
         )
+    await _rechecked(state, session)
     if UNATTENDED not in request.headers:
         state.sessions.find(key_of(request))  # it is in use
     state.reads.take(session.csrf)
     await state.private_data.checked()
     request.state.session = session
     return session
+
+
+async def _rechecked(state: State, session: Session) -> None:
+    """Ask Slurm again about a login and its role, each minute; an operator may be none any more.
+
+    Raises:
+        CorralError: LOGIN_REFUSED, Slurm takes the login no more.
+    """
+    if not state.sessions.due(session):
+        return
+
+    async def asked() -> None:
+        await state.rest.check(session.login)
+        session.role = await role_of(state.rest, session.login, session.role)
+
+    asking = asyncio.create_task(asked(), name="role")
+    _asking.add(asking)
+    asking.add_done_callback(lambda task: _judged(state, session, task))
+    # Where Slurm is slow the last verdict holds until it has answered.
+    await asyncio.wait({asking}, timeout=RECHECK_S)
+    if asking.done() and _is_refused(asking):
+        raise CorralError(
+            Code.LOGIN_REFUSED, "Slurm takes this login no more", hint="log in again"
+        )
+
+
+def _is_refused(asking: asyncio.Task[None]) -> bool:
+    error = None if asking.cancelled() else asking.exception()
+    return isinstance(error, CorralError) and error.code is Code.LOGIN_REFUSED
+
+
+def _judged(state: State, session: Session, asking: asyncio.Task[None]) -> None:
+    _asking.discard(asking)
+    if _is_refused(asking):
+        state.sessions.drop(session)
 
 
 def bearer_of(request: Request) -> str | None:

@@ -21,7 +21,6 @@ from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past_jobs, read, write
 from corral.slurm.rest.json_values import Record, records
 from corral.slurm.rest.policy import RestQuestion
-from corral.slurm.rest.read import USER
 from corral.slurm.states.jobs import recorded_states
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login
@@ -88,11 +87,12 @@ class ByCommands:
         await self._asked(login, slurm.RELEASE)
 
     async def role(self, login: Login) -> str:
-        """The user's role out of slurmdbd; user where there is none to ask."""
-        try:
-            return await self._asked(login, slurm.level_of(login.user))
-        except CorralError:
-            return USER
+        """The user's role out of slurmdbd.
+
+        Raises:
+            CorralError: there is no slurmdbd, or it does not answer.
+        """
+        return await self._asked(login, slurm.level_of(login.user))
 
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...], int]:
         """All nodes; no command lists only those changed since."""

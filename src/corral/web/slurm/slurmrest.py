@@ -175,10 +175,18 @@ class SlurmRest:
             raise refused(answer, "logging in")
 
     async def role(self, login: Login) -> str:
-        """The user's role out of slurmdbd; user where there is none to ask."""
+        """The user's role out of slurmdbd; user where there is none to ask.
+
+        Raises:
+            CorralError: it does not answer; see ``role_of``.
+        """
         number = await self.version(login)
         answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/user/{login.user}", login)
-        return read.role_of(answer.body, login.user) if answer.status == OK else USER
+        if answer.status == MISSING:
+            return USER
+        if answer.status != OK:
+            raise refused(answer, "asking accounting for the user's role")
+        return read.role_of(answer.body, login.user)
 
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...] | None, int]:
         """All nodes and when they last changed; None when nothing did since then."""
@@ -496,6 +504,20 @@ class _Reached:
         await self._stream.__aexit__(kind, error, trace)
         if isinstance(error, httpx.HTTPError):
             raise unreachable(error) from error
+
+
+async def role_of(rest: Slurm, login: Login, last: str = USER) -> str:
+    """The user's role; the last known one where accounting does not answer: it changes nothing then.
+
+    Raises:
+        CorralError: LOGIN_REFUSED.
+    """
+    try:
+        return await rest.role(login)
+    except CorralError as error:
+        if error.code is Code.LOGIN_REFUSED:
+            raise
+        return last
 
 
 def _headers(login: Login) -> dict[str, str]:
