@@ -18,11 +18,11 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.inspect.jobs import BUSY_STEP_S, LEAST_STEPS, busy_query, busy_seconds, either
 from corral.slurm.records import Job
-from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
 from corral.web import history
 from corral.web.daemon_client import daemon_client
 from corral.web.history import Grid, Span, finite
+from corral.web.settings import Declared
 from corral.web.slurm.efficiency import GpuUse, seconds_of
 
 POINTS: Final = 240
@@ -321,11 +321,11 @@ class BySsh:
     """Figures that are sampled on the job's nodes while its page is open, and kept for it.
 
     Args:
-        spec: the cluster, whose machines are reached from here.
+        declared: the cluster file, whose machines are reached from here.
     """
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        self._spec = spec
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
         self._jobs: dict[int, _Kept] = {}
         self._readings: dict[str, tuple[float, tuple[api.Reading, ...]]] = {}
 
@@ -347,7 +347,7 @@ class BySsh:
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
         at, known = self._readings.get(name, (0.0, ()))
         if time.monotonic() - at >= NODES_S or name not in self._readings:
-            known = (await api.node_figures(self._spec, [name])).get(name, ())
+            known = (await api.node_figures(self._declared.spec, [name])).get(name, ())
             self._readings = {**self._readings, name: (time.monotonic(), known)}
         return tuple(known)
 
@@ -382,7 +382,7 @@ class BySsh:
             last = kept.samples[-1][0] if kept.samples else 0.0
             if job.running and job.nodes and time.time() - last >= SAMPLE_S:
                 names = [*expand(job.nodes)][:MOST_NODES]
-                values = of_job(await api.node_figures(self._spec, names), job.id)
+                values = of_job(await api.node_figures(self._declared.spec, names), job.id)
                 kept.samples.append((time.time(), values))
         return {"from": "here", "curves": curves_of([*kept.samples])}
 

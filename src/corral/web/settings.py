@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from corral.spec.models import ClusterSpec
+
 BY_COMMANDS: Final = "commands:"
+
+
+@dataclass(slots=True)
+class Declared:
+    """The cluster file that the server works with, for all that reaches machines by it.
+
+    Attributes:
+        spec: as it was when the server began, or as the page has applied it since.
+    """
+
+    spec: ClusterSpec
 
 
 class Sudo(BaseModel):

@@ -22,7 +22,7 @@ from corral.web.listener.request_checks import port_of
 from corral.web.login.client import TokenProgram
 from corral.web.login.proxy import named_by_proxy
 from corral.web.routes.streams import Questions, Streams
-from corral.web.settings import Settings
+from corral.web.settings import Declared, Settings
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
@@ -59,7 +59,7 @@ class State:
     Attributes:
         clusters: the other clusters that the page shows.
         past: what accounting has of jobs that slurmctld has forgotten.
-        spec: the cluster, where Corral itself runs here.
+        declared: the cluster file, where Corral itself runs here.
         own: how a user's own commands are done; None where they cannot be.
         token_program: makes tokens of people who log in without one; None where nobody does.
         figures: what jobs use over time; None where it is unknown.
@@ -93,7 +93,7 @@ class State:
     node_events: NodeEvents
     private_data: PrivateData
     clusters: OtherClusters = field(default_factory=lambda: OtherClusters({}))
-    spec: ClusterSpec | None = None
+    declared: Declared | None = None
     own: UserCommands | None = None
     token_program: TokenProgram | None = None
     figures: Figures | None = None
@@ -112,6 +112,17 @@ class State:
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
     reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))
+
+    @property
+    def spec(self) -> ClusterSpec | None:
+        """The cluster, where Corral itself runs here: as it is declared now."""
+        return self.declared.spec if self.declared is not None else None
+
+    def applied(self, spec: ClusterSpec) -> None:
+        """The machines are as this file declares them: all that reaches them works with it now."""
+        if self.declared is not None:
+            self.declared.spec = spec
+        self.private_data.changed()
 
 
 def here_of(state: State) -> ClusterSpec | None:
@@ -213,9 +224,7 @@ async def _rechecked(state: State, session: Session) -> None:
     # Where Slurm is slow the last verdict holds until it has answered.
     await asyncio.wait({asking}, timeout=RECHECK_S)
     if asking.done() and _is_refused(asking):
-        raise CorralError(
-            Code.LOGIN_REFUSED, "Slurm takes this login no more", hint="log in again"
-        )
+        raise CorralError(Code.LOGIN_REFUSED, "Slurm takes this login no more", hint="log in again")
 
 
 def _is_refused(asking: asyncio.Task[None]) -> bool:

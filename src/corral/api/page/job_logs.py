@@ -229,7 +229,9 @@ async def job_log(
             Code.NOT_FOUND,
             f"no output in {job.stdout or 'a file'}: {trouble or 'no such file'}",
             node=node,
-            hint="the job has not begun to write, or writes somewhere else",
+            hint="the job has not begun to write, or writes somewhere else"
+            if here or node == first or not first
+            else f"it ran on {first}, which the cluster file that is read here does not name",
         )
     check(result, "reading the job's output")
 

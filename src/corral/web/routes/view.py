@@ -64,7 +64,6 @@ class Packed:
             )
         return Response(known[1], media_type="application/json")
 
-
     def _make_room(self, size: int) -> None:
         """Forget the oldest answers where there are too many or too large ones."""
         kept = sum(len(plain) + len(packed) for _, plain, packed in self.made.values())

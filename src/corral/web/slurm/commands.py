@@ -22,7 +22,7 @@ from corral.slurm.rest import commands, past_jobs, read, write
 from corral.slurm.rest.json_values import Record, records
 from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.states.jobs import recorded_states
-from corral.spec.models import ClusterSpec
+from corral.web.settings import Declared
 from corral.web.slurm.slurmrest import Login
 
 T = TypeVar("T")
@@ -39,11 +39,11 @@ class ByCommands:
     """One cluster, asked on its controller.
 
     Args:
-        spec: the cluster.
+        declared: the cluster file.
     """
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        self._spec = spec
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
         self._old = False
         self.release = ""
         self.calls = 0
@@ -63,7 +63,7 @@ class ByCommands:
     async def silent(self, login: Login) -> str:
         """Which daemon does not answer, in words; "" where slurmctld answers."""
         try:
-            result = await api.slurm_command(self._spec, login.user, slurm.PING.words)
+            result = await api.slurm_command(self._declared.spec, login.user, slurm.PING.words)
         except CorralError as error:
             return error.message
         if result.status == _CUT:
@@ -257,7 +257,7 @@ class ByCommands:
         self.calls += 1
         begin = time.monotonic()
         try:
-            result = await api.slurm_command(self._spec, login.user, command, stdin)
+            result = await api.slurm_command(self._declared.spec, login.user, command, stdin)
         finally:
             self.waited += time.monotonic() - begin
         if result.status == 0:

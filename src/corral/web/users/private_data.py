@@ -16,7 +16,7 @@ from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.slurm import command as slurm
 from corral.slurm.command import Command
-from corral.spec.models import ClusterSpec
+from corral.web.settings import Declared
 
 CHECKED_S: Final = 60.0
 """How long an answer is taken as it is: slurm.conf may have been changed meanwhile."""
@@ -116,11 +116,11 @@ def here() -> Run:
     return run
 
 
-def on_controller(spec: ClusterSpec, user: str) -> Run:
+def on_controller(declared: Declared, user: str) -> Run:
     """Runs commands on the controller as a user: the page of ``corral ui``."""
 
     async def run(words: tuple[str, ...]) -> str:
-        result = await api.slurm_command(spec, user, words)
+        result = await api.slurm_command(declared.spec, user, words)
         if result.status != 0:
             raise CorralError(Code.SLURM_REFUSED, f"{words[0]}: {result.err.strip()[-300:]}")
         return result.out

@@ -9,6 +9,7 @@ import pytest
 
 from corral.api.operations.nodes import CommandResult
 from corral.slurm.records import Job
+from corral.web.settings import Declared
 from corral.web.slurm import commands
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.slurmrest import Login
@@ -111,7 +112,7 @@ def test_commands_name_the_tasks_that_they_change(monkeypatch: pytest.MonkeyPatc
         return CommandResult(0, "", "")
 
     monkeypatch.setattr(commands.api, "slurm_command", command)
-    slurm: Any = ByCommands(None)  # type: ignore[arg-type]
+    slurm: Any = ByCommands(Declared(None))  # type: ignore[arg-type]
     login, limit = Login("kim", ""), {"time_limit": {"set": True, "number": 9}}
 
     async def work() -> None:

@@ -685,7 +685,7 @@ def test_a_viewer_who_does_not_read_keeps_few_characters() -> None:
     async def work() -> tuple[int, int]:
         own: Any = None
         viewer = output.Output(own, cast("Any", None), cast("Any", None), Job(id=1), "all")
-        for at in range(64):
+        for at in range(63):
             viewer._take(piece("batch", at * 45_000, b"x" * 45_000))
         waiting = sum(len(line or "") for line in viewer._queue._queue)  # type: ignore[attr-defined]
         await viewer._queue.put(None)

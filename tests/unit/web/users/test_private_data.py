@@ -17,7 +17,9 @@ from corral.web.routes import view
 from corral.web.users.private_data import CHECKED_S, RETRY_S, PrivateData
 from tests.unit.web.fake import FakeRest, Page
 
-CONFIG = "Configuration data as of 2026-11-30T12:00:00\nPrivateData             = {}\nPluginDir = /x\n"
+CONFIG = (
+    "Configuration data as of 2026-11-30T12:00:00\nPrivateData = {}\nPluginDir = /x\n"
+)
 DATABASE = (
     "Configuration data as of 2026-11-30T12:00:00\nPrivateData            = {}\n\n"
     "SlurmDBD configuration:\nParameters             = (null)\nPrivateData            = {}\n"
@@ -131,7 +133,7 @@ def test_a_live_view_ends_when_slurm_begins_to_hide(monkeypatch: pytest.MonkeyPa
             await browser.get("cluster")
             viewing = asyncio.create_task(browser.get("events"))
             poller = state.pollers.of("boss")
-            while not poller._viewers:
+            while not poller._viewers:  # noqa: ASYNC110  # the request begins on its own
                 await asyncio.sleep(0.01)
             opened.set()
             slurm.slurmctld = "jobs"
