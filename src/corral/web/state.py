@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Final, cast
@@ -45,6 +46,11 @@ COOKIE: Final = "corral_session"
 host would log each other out."""
 CSRF: Final = "x-csrf-token"
 TICKET: Final = "ticket"
+RENEW_S: Final = 60.0
+"""The live view of who was logged in by a proxy's header begins again after this time, by a request
+that the proxy passes on: so whom it names is known for the other streams of the session, too."""
+NAMED_S: Final = 3 * RENEW_S
+"""Streams of a session whose person the proxy has not named for so long end."""
 RECHECK_S: Final = 1.0
 """How long a request waits for Slurm's new verdict about its login."""
 _asking: Final = set[asyncio.Task[None]]()
@@ -159,18 +165,27 @@ def shown(request: Request) -> Session | None:
     sessions = state.sessions
     session = sessions.find(key_of(request), touch=False)
     ticket = request.query_params.get(TICKET, "") if request.method == "GET" else ""
-    if session is None or not _still_named(request, state, session):
+    if session is None:
         return None
     if not sessions.takes(session, request.headers.get(CSRF, ""), ticket):
         return None
-    return session
+    return session if _still_named(request, state, session) else None
 
 
 def _still_named(request: Request, state: State, session: Session) -> bool:
-    """Whether the proxy that logged a person in still names that one, in this browser."""
+    """Whether the proxy that logged a person in still names that one, in this browser.
+
+    Where it names another one the session ends: live streams of before would go on with its view.
+    """
     if session.kind is not LoginKind.HEADER:
         return True
-    return named_by_proxy(request, ways_of(state).header) == session.user
+    named = named_by_proxy(request, ways_of(state).header)
+    if named == session.user:
+        session.named = time.time()
+        return True
+    if named:
+        state.sessions.drop(session)
+    return False
 
 
 async def session_of(request: Request) -> Session:
@@ -302,7 +317,10 @@ def still_in(request: Request) -> bool:
     bearer: Bearer | None = getattr(request.state, "bearer", None)
     if bearer is not None:
         return state_of(request).bearers.alive(bearer.id)
-    return state_of(request).sessions.find(key_of(request), touch=False) is not None
+    session = state_of(request).sessions.find(key_of(request), touch=False)
+    if session is None:
+        return False
+    return session.kind is not LoginKind.HEADER or time.time() - session.named < NAMED_S
 
 
 async def changing(request: Request) -> Session:

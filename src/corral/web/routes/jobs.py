@@ -280,7 +280,8 @@ async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
 @router.get("/{job_id}/profile", response_model=schemas.Profile)
 async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Where the time of one's own profiled job went: what `corral profile --json` prints."""
-    return (await _recorded(state, session, job_id)).as_dict()
+    async with state.questions.turn(session.user):
+        return (await _recorded(state, session, job_id)).as_dict()
 
 
 @router.get(
@@ -288,8 +289,11 @@ async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
 )
 async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
     """The traces of all ranks of one's own profiled job, as a file for ui.perfetto.dev."""
-    recorded = await _recorded(state, session, job_id)
-    merged = await asyncio.to_thread(recorded.timeline)
+    # A download, too: the traces of all ranks are in memory until they are merged and sent.
+    with state.downloads.counted(session.user):
+        async with state.questions.turn(session.user):
+            recorded = await _recorded(state, session, job_id)
+            merged = await asyncio.to_thread(recorded.timeline)
     if not merged:
         raise CorralError(
             Code.NOT_FOUND,
@@ -361,7 +365,8 @@ async def _requeue(state: State, session: Session, record: Job) -> None:
         )
     if record.waiting:
         raise CorralError(Code.USAGE, f"job {record.label} has not begun: it is in the queue")
-    await own.requeue(session.login, record)
+    async with state.questions.turn(session.user):
+        await own.requeue(session.login, record)
 
 
 async def _job(state: State, session: Session, job_id: int) -> Job:

@@ -21,7 +21,8 @@ from corral.web.routes.streams import LiveView
 from corral.web.slurm.poller import KEEP_S, Poller
 from corral.web.slurm.slurmrest import dumps
 from corral.web.slurm.snapshot import JOB_COLUMNS, NODE_COLUMNS, Snapshot, node_row
-from corral.web.state import Here, Viewer, poller_of, shared_by, state_of, still_in
+from corral.web.state import RENEW_S, Here, Viewer, poller_of, shared_by, state_of, still_in
+from corral.web.users.sessions import LoginKind
 
 router = APIRouter(prefix="/api", tags=["view"])
 GZIP_FROM: Final = 2048
@@ -203,6 +204,9 @@ async def events(request: Request, session: Viewer, state: Here) -> LiveView:
     """What changes, as it changes (server-sent events): the first one is the complete head."""
     poller = poller_of(request, session)
 
+    by_proxy = session.kind is LoginKind.HEADER
+    renew_at = time.monotonic() + RENEW_S if by_proxy else math.inf
+
     async def stream() -> AsyncGenerator[bytes]:
         async with poller.watching() as queue:
             yield _event(_hello(poller))
@@ -214,8 +218,8 @@ async def events(request: Request, session: Viewer, state: Here) -> LiveView:
                     # Nothing changed; how fresh that is, is news too.
                     news = dumps({"seen_at": poller.now.seen_at, "at": time.time()})
                 await state.private_data.checked()
-                if state.pollers.of(session.user) is not poller:
-                    return  # PrivateData was changed: the page asks for its own view
+                if state.pollers.of(session.user) is not poller or time.monotonic() >= renew_at:
+                    return  # the page connects again: for its own view; as whom its proxy names
                 if not still_in(request):
                     break
                 yield _event(news)

@@ -70,6 +70,7 @@ class Session:
         ends: unix seconds.
         kind: how it was opened.
         checked: when Slurm was asked last about the login and its role, unix seconds.
+        named: when a reverse proxy named the user last, of a session by its header.
     """
 
     login: Login
@@ -80,6 +81,7 @@ class Session:
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     kind: LoginKind = LoginKind.TOKEN
     checked: float = 0.0
+    named: float = field(default_factory=time.time)
 
     @property
     def user(self) -> str:

@@ -19,6 +19,7 @@ from corral.api import Extras, LogPiece, LogQuestion, Recorded
 from corral.api.page.job_logs import LogBounds, log_script
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
+from corral.spec.load import load_or_raise
 from corral.web import schemas
 from corral.web.routes import jobs, output
 from corral.web.routes.streams import Streams
@@ -696,3 +697,42 @@ def test_a_viewer_who_does_not_read_keeps_few_characters() -> None:
     waiting, left = run(work())
     assert waiting <= output.WAITING_CHARACTERS
     assert left == 0
+
+
+@pytest.mark.parametrize("path", ["profile", "profile.json.gz"])
+def test_profiles_wait_for_each_other_too(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Each reads all recordings of a job on its nodes, and merges their traces in memory."""
+    now = most = 0
+    gate = asyncio.Event()
+
+    class Nothing:
+        def as_dict(self) -> dict[str, Any]:
+            return {"ranks": [], "slowest": None, "recordings": []}
+
+        def timeline(self) -> bytes:
+            return b""
+
+    async def job_profile(*_: Any) -> Any:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await gate.wait()
+        now -= 1
+        return Nothing()
+
+    monkeypatch.setattr(jobs.api, "job_profile", job_profile, raising=False)
+    declared = load_or_raise(Path(__file__).parents[4] / "examples" / "laptop.yaml")
+
+    async def work() -> tuple[int, int]:
+        async with Page(FakeRest(), spec=declared.model_dump(mode="json")) as page:
+            await page.login()
+            asked = [asyncio.create_task(page.get(f"jobs/1/{path}")) for _ in range(36)]
+            done, _ = await asyncio.wait(asked, timeout=1)
+            gate.set()
+            refused = [(await task).status_code for task in asked].count(429)
+            assert len(done) == refused
+            return most, refused
+
+    most_at_once, refused = run(work())
+    assert most_at_once == (4 if path == "profile" else 2)
+    assert refused == (4 if path == "profile" else 34)
