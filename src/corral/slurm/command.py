@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from corral.slurm import diagnostics
 from corral.slurm.job_use import JobUse, parse_use, parse_uses, show_use, show_uses
-from corral.slurm.records import Job, Node, Partition
+from corral.slurm.records import Job, Node, Outage, Partition
 from corral.slurm.rest.commands import COMMANDS, OLDER, body_of, version_of
 from corral.slurm.rest.json_values import records
 from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER, jobs_of, nodes_of, partition
@@ -25,7 +25,9 @@ from corral.slurm.text import (
     parse_counted,
     parse_ping,
     parse_tres,
+    readable_outages,
     readable_partitions,
+    show_events,
 )
 from corral.slurm.tres import Gpus
 
@@ -116,6 +118,13 @@ PRIVATE_ACCOUNTING: Final = Command(("sacctmgr", "show", "configuration"), _acco
 RELEASE: Final = Command(("sinfo", "--version"), str.strip)
 PING: Final = Command(("timeout", "2", "scontrol", "ping"), parse_ping)
 """A frozen slurmctld lets scontrol wait for 30 s."""
+
+def outages_of(node: str, start: str) -> Command[tuple[Outage, ...]]:
+    """When a node took no jobs and why, as slurmdbd keeps it; ``start`` as sacctmgr(1) reads it."""
+    # env, not UNIX_TIMES: who runs it by ssh passes no environment on.
+    words = ("env", "=".join(TIME_FORMAT), *show_events("node", start, node=node))
+    return Command(words, readable_outages)
+
 
 _LEVELS: Final = {"administrator": ADMINISTRATOR, "operator": OPERATOR}
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from corral import api
 from corral.errors import Code, CorralError
@@ -18,6 +18,7 @@ from corral.slurm import command as slurm
 from corral.slurm.command import Command
 from corral.web.settings import Declared
 
+T = TypeVar("T")
 CHECKED_S: Final = 60.0
 """How long an answer is taken as it is: slurm.conf may have been changed meanwhile."""
 RETRY_S: Final = 10.0
@@ -74,6 +75,16 @@ class PrivateData:
             self._asking = asyncio.create_task(self._asked(self._run), name="PrivateData")
         if self._slurmctld is None and self._asking is not None:
             await asyncio.wait({self._asking}, timeout=FIRST_S)
+
+    async def asked(self, command: Command[T]) -> T:
+        """What a command prints, of what accounting shows to everybody.
+
+        Raises:
+            CorralError: FORBIDDEN, it may hide some of it; else there is none.
+        """
+        if self._run is None or self.accounting_hidden:
+            raise CorralError(Code.FORBIDDEN, "accounting hides users from each other, or may")
+        return command.parse(await self._run(command.words))
 
     async def close(self) -> None:
         """Ask no more."""
