@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from corral.hosts.quote import sh
+from corral.web.routes.output import LATEST_S, OVER_S
+from corral.web.slurm.poller import NOTICED_S
 from tests.browser.conftest import (
     LIVE,
     Browser,
@@ -20,8 +22,6 @@ from tests.browser.conftest import (
     until,
     wait_until,
 )
-from corral.web.routes.output import LATEST_S, OVER_S
-from corral.web.slurm.poller import NOTICED_S
 from tests.browser.test_page import COUNTING, go, submit_script
 from tests.embedded.conftest import Live
 

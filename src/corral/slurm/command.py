@@ -78,8 +78,8 @@ def _hides(output: str) -> bool | None:
 
 def _accounting_hides(output: str) -> bool | None:
     """The same of slurmdbd's part: before it sacctmgr prints slurm.conf as it reads it here."""
-    _, found, of_slurmdbd = output.partition("SlurmDBD configuration")
-    return _hides(of_slurmdbd) if found else None
+    _, heading, of_slurmdbd = output.partition("SlurmDBD configuration")
+    return _hides(of_slurmdbd) if heading else None
 
 
 def _settings(output: str) -> Iterable[tuple[str, str]]:
@@ -118,6 +118,7 @@ PRIVATE_ACCOUNTING: Final = Command(("sacctmgr", "show", "configuration"), _acco
 RELEASE: Final = Command(("sinfo", "--version"), str.strip)
 PING: Final = Command(("timeout", "2", "scontrol", "ping"), parse_ping)
 """A frozen slurmctld lets scontrol wait for 30 s."""
+
 
 def outages_of(node: str, start: str) -> Command[tuple[Outage, ...]]:
     """When a node took no jobs and why, as slurmdbd keeps it; ``start`` as sacctmgr(1) reads it."""

@@ -426,8 +426,8 @@ class BySsh:
         kept = self._jobs.setdefault(job.id, _Kept())
         async with kept.asking:
             last = kept.samples[-1][0] if kept.samples else 0.0
-            due = time.time() - last >= SAMPLE_S and time.monotonic() >= kept.silent_until
-            if job.running and job.nodes and due:
+            old = time.time() - last >= SAMPLE_S and time.monotonic() >= kept.silent_until
+            if job.running and job.nodes and old:
                 names = [*expand(job.nodes)][:MOST_NODES]
                 # Where it fails, those who wait behind it would each wait as long.
                 kept.silent_until = time.monotonic() + TROUBLE_S

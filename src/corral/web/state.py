@@ -112,7 +112,7 @@ class State:
     streams: Streams = field(default_factory=Streams)
     questions: Questions = field(default_factory=Questions)
     searches: Streams = field(default_factory=lambda: Streams(2, "searches"))
-    downloads: Streams = field(default_factory=lambda: Streams(2, "downloads", of_all=24))
+    downloads: Streams = field(default_factory=lambda: Streams(2, "downloads", of_all=16))
     passwords: RateLimit = field(default_factory=lambda: RateLimit(20, 600))
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
@@ -226,7 +226,7 @@ async def _rechecked(state: State, session: Session) -> None:
     Raises:
         CorralError: LOGIN_REFUSED, Slurm takes the login no more.
     """
-    if not state.sessions.due(session):
+    if not state.sessions.expired(session):
         return
 
     async def asked() -> None:
@@ -368,7 +368,7 @@ def shared_by(state: State, session: Session, *, accounting: bool = False) -> st
     Args:
         state: the server's.
         session: the viewer's.
-        accounting: slurmdbd answers, which has a PrivateData of its own.
+        accounting: slurmdbd answers, which has its own PrivateData.
     """
     hidden = state.private_data.accounting_hidden if accounting else state.private_data.hidden
     return session.user if hidden else ""

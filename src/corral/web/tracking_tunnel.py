@@ -29,7 +29,7 @@ class TrackingTunnel:
     async def address(self) -> str:
         """Where a browser here finds it, ``http://127.0.0.1:41234``.
 
-        "" where it is silent, or the cluster has none of its own.
+        "" where it is silent, or the cluster has no tracking server.
         """
         if not self._declared.spec.services.mlflow:
             return ""

@@ -200,8 +200,8 @@ def test_a_prometheus_that_answers_again_is_asked_again(monkeypatch: pytest.Monk
     asyncio.run(work())
 
 
-def test_a_node_is_read_once_for_all_who_look_at_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each viewer of its page had a connection by ssh of their own."""
+def test_a_node_is_read_once_for_all_viewers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each viewer of its page had a separate connection by ssh."""
     asked: list[str] = []
 
     async def node_figures(_: Any, names: list[str]) -> dict[str, Any]:

@@ -111,7 +111,8 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
         listed = ordered(chosen, by, down=down)
         return {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
 
-    key = f"jobs:{shared_by(state_of(request), session)}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
+    who = shared_by(state_of(request), session)
+    key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
     return await packed_of(request).reply(request, key, now.jobs_rev, body)
 
 

@@ -1,8 +1,8 @@
-"""One poller for all viewers: it asks Slurm, finds what changed, and sends it to all of them.
+"""A poller for all viewers, or one for each user where Slurm hides users from each other.
 
-It works with the token of somebody who is logged in, so that no credential is on a disk;
-without viewers it asks nothing. Calls to slurmctld depend on its own speed, never on the number
-of viewers.
+It asks Slurm, finds what changed, and sends it to its viewers. It works with the token of somebody
+who is logged in, or of an API token in use, and asks while there are viewers, or requests. Calls to
+slurmctld depend on its own speed and on the number of pollers, never on the number of viewers.
 """
 
 from __future__ import annotations

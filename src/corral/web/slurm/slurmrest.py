@@ -507,7 +507,7 @@ class _Reached:
 
 
 async def role_of(rest: Slurm, login: Login, last: str = USER) -> str:
-    """The user's role; the last known one where accounting does not answer: it changes nothing then.
+    """The user's role; the last known one where accounting does not answer: nothing changes then.
 
     Raises:
         CorralError: LOGIN_REFUSED.

@@ -34,7 +34,7 @@ class PrivateData:
     """Whether Slurm hides users from each other; asked while there are viewers.
 
     Args:
-        run: runs a command; None: nobody can be asked here.
+        run: runs a command; None: Slurm cannot be asked here.
         known: whether slurmctld or slurmdbd hide anything, where that is known already.
         clock: seconds that only grow.
     """
@@ -49,7 +49,7 @@ class PrivateData:
         self._run = run
         self._slurmctld = self._slurmdbd = known
         self._clock = clock
-        self._due = 0.0
+        self._ask_at = 0.0
         self._asking: asyncio.Task[None] | None = None
 
     @property
@@ -64,14 +64,14 @@ class PrivateData:
 
     def changed(self) -> None:
         """Slurm may have read its configuration again: ask at the next request."""
-        self._due = 0.0
+        self._ask_at = 0.0
 
     async def checked(self) -> None:
         """Ask where that is due; waits only while nothing is known of slurmctld, and not long."""
         if self._run is None:
             return
-        if self._clock() >= self._due and (self._asking is None or self._asking.done()):
-            self._due = self._clock() + CHECKED_S
+        if self._clock() >= self._ask_at and (self._asking is None or self._asking.done()):
+            self._ask_at = self._clock() + CHECKED_S
             self._asking = asyncio.create_task(self._asked(self._run), name="PrivateData")
         if self._slurmctld is None and self._asking is not None:
             await asyncio.wait({self._asking}, timeout=FIRST_S)
@@ -101,7 +101,7 @@ class PrivateData:
         if slurmdbd is not None:
             self._slurmdbd = slurmdbd
         if slurmctld is None:
-            self._due = self._clock() + RETRY_S
+            self._ask_at = self._clock() + RETRY_S
 
 
 async def _hides(run: Run, command: Command[bool | None]) -> bool | None:

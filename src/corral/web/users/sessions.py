@@ -155,7 +155,7 @@ class Sessions:
             session.used = now
         return session
 
-    def due(self, session: Session) -> bool:
+    def expired(self, session: Session) -> bool:
         """Whether Slurm is to be asked again about a session; the one who asks marks it."""
         now = self._clock()
         if now - session.checked < CHECKED_S:

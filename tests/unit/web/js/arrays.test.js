@@ -9,9 +9,9 @@ test("the question states what ends and what goes on", () => {
   assert.match(pending.text, /Tasks of array 1000 that have begun go on/);
   assert.equal(pending.confirm, "Cancel pending tasks");
   for (const label of ["1000_127", "7", "7+1"]) {
-    const one = cancelQuestion(label);
-    assert.equal(one.title, `Cancel job ${label}?`);
-    assert.doesNotMatch(one.text, /go on/);
+    const single = cancelQuestion(label);
+    assert.equal(single.title, `Cancel job ${label}?`);
+    assert.doesNotMatch(single.text, /go on/);
   }
 });
 

@@ -220,7 +220,7 @@ def test_another_person_at_the_proxy_has_no_session(
 def test_live_streams_end_where_the_proxy_names_their_person_no_more(
     ways: PageLogin, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A stream is one request: whom the proxy names since then only another request says."""
+    """A stream is one request: whom the proxy names since then only another request reports."""
     monkeypatch.setattr(view, "KEEP_S", 0.02)
     monkeypatch.setattr(view, "RENEW_S", 0.2)
 

@@ -20,7 +20,7 @@ PENDING, LAST = 5, 6
 
 
 def arrays(api: int = 42) -> FakeRest:
-    """5 are the pending tasks of array 5, job 1 is a task that runs; 6 is the last task of array 6."""
+    """5: the pending tasks of array 5, of which job 1 runs; 6: the last task of array 6."""
     rest = FakeRest("24.11", api)
     tasks = {PENDING: (5, "3-30:3,40%4", None), 1: (5, "", 2), LAST: (6, "", 9)}
     for raw in rest.bodies["jobs"]["body"]["jobs"]:

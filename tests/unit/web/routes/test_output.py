@@ -635,7 +635,7 @@ class Endless(PrintedLines):
 
 
 def test_downloads_of_a_user_take_little_of_the_services_memory() -> None:
-    """48 at once with 8 MiB each were 384 MiB for one user, of the 1 GB that the service may have."""
+    """48 at once with 8 MiB each were 384 MiB for one user, of the service's 1 GB."""
 
     async def work() -> tuple[list[int], list[int]]:
         async with Page(FakeRest()) as page:
@@ -643,7 +643,7 @@ def test_downloads_of_a_user_take_little_of_the_services_memory() -> None:
             page.app.state.corral.own = own = Endless()
             path = "jobs/1/log/download"
             loading = [asyncio.create_task(page.get(path)) for _ in range(2)]
-            while len(own.blocks) < 2:
+            while len(own.blocks) < 2:  # noqa: ASYNC110  # requests begin on their own
                 await asyncio.sleep(0.01)
             more = [(await page.get(path)).status_code for _ in range(3)]
             # Live views are counted apart: a download closes no page.

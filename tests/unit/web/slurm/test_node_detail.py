@@ -287,7 +287,9 @@ def test_accounting_keeps_outages_from_before_the_page_began(
     detail = run(work())
     held(schemas.NodeDetail, detail)
     assert detail["outages"]
-    events = [(e["what"], e["at"], e["by"], e["why"]) for e in detail["events"] if e["at"] < 17e8 + 2e3]
+    events = [
+        (e["what"], e["at"], e["by"], e["why"]) for e in detail["events"] if e["at"] < 17e8 + 2e3
+    ]
     assert events == [
         ("down", 1700001000, "slurm", "Not responding"),
         ("resumed", 1700000800, "", ""),

@@ -171,7 +171,7 @@ def test_what_reaches_machines_works_with_the_file_that_was_applied(
     *,
     saved: bool,
 ) -> None:
-    """Logs of a job on a new node were looked for on the controller, until corral ui began again."""
+    """Logs of a job on a new node were read on the controller, until corral ui began again."""
     planning(monkeypatch)
     file = tmp_path / "laptop.yaml"
     text = (EXAMPLES / "laptop.yaml").read_text()

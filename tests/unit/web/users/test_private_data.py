@@ -1,4 +1,4 @@
-"""PrivateData of slurm.conf and of slurmdbd.conf: nobody is shown what another one's token may see."""
+"""PrivateData of slurm.conf and of slurmdbd.conf: nobody sees what another's token may see."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from corral.web.routes import view
 from corral.web.users.private_data import CHECKED_S, RETRY_S, PrivateData
 from tests.unit.web.fake import FakeRest, Page
 
-CONFIG = (
-    "Configuration data as of 2026-11-30T12:00:00\nPrivateData = {}\nPluginDir = /x\n"
-)
+CONFIG = "Configuration data as of 2026-11-30T12:00:00\nPrivateData = {}\nPluginDir = /x\n"
 DATABASE = (
     "Configuration data as of 2026-11-30T12:00:00\nPrivateData            = {}\n\n"
     "SlurmDBD configuration:\nParameters             = (null)\nPrivateData            = {}\n"
@@ -149,7 +147,7 @@ def test_a_live_view_ends_when_slurm_begins_to_hide(monkeypatch: pytest.MonkeyPa
 def test_accounts_are_each_viewers_own_where_slurmdbd_hides(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """slurmdbd.conf has a PrivateData of its own, which scontrol does not print."""
+    """slurmdbd.conf has its own PrivateData, which scontrol does not print."""
 
     async def work(slurm: Slurm) -> tuple[list[str], list[str], list[str]]:
         async with page(monkeypatch, slurm) as browser:
@@ -157,17 +155,17 @@ def test_accounts_are_each_viewers_own_where_slurmdbd_hides(
             everybody = await users(browser)
             await browser.login("eve")
             own = await users(browser)
-            found = (await browser.get("search?q=a")).json()["users"]
-            return everybody, own, [user["name"] for user in found]
+            matches = (await browser.get("search?q=a")).json()["users"]
+            return everybody, own, [user["name"] for user in matches]
 
     async def users(browser: Page) -> list[str]:
         listed = (await browser.get("policy/accounts")).json()["accounts"]
         return sorted({entry["user"] for entry in listed} - {""})
 
-    everybody, own, found = asyncio.run(work(Slurm("none", "users")))
+    everybody, own, names = asyncio.run(work(Slurm("none", "users")))
     assert everybody
     assert own == []
-    assert not {*everybody} & {*found}, "nor by a search"
+    assert not {*everybody} & {*names}, "nor by a search"
     everybody, own, _ = asyncio.run(work(Slurm("users", "none")))
     assert own == everybody, "slurmdbd hides nothing: one answer serves all"
 
