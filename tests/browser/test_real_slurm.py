@@ -13,11 +13,16 @@ from typing import Any
 import httpx
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import OTHER, Served, Terminal, run_root
+from tests.browser.conftest import OTHER, Browser, Served, Terminal, run_root, until
 from tests.embedded.conftest import Live
 
 SUBMIT = sh(
     "runuser -u {u} -- sbatch --parsable -D /tmp -o /dev/null --array=1-6%1 --wrap 'sleep 600'",
+    u=OTHER,
+)
+
+SUBMIT_TWO = sh(
+    "runuser -u {u} -- sbatch --parsable -D /tmp -o /dev/null --array=1-2 --wrap 'sleep 600'",
     u=OTHER,
 )
 
@@ -82,3 +87,39 @@ def test_pending_tasks_alone_are_cancelled_by_a_token(
         assert [t["name"] for t in corral(terminal, "list")["tokens"]] == ["ci"]
         corral(terminal, "revoke", "ci", "--yes")
         assert http.get("me").status_code == 401
+
+
+def test_the_page_of_pending_tasks_cancels_those_alone(
+    owner: Browser, cluster: Live, people: Callable[..., str]
+) -> None:
+    """Their record has the array's number: DELETE job/NUMBER ended the tasks that run, too."""
+    array = run_root(cluster, cluster.controller, SUBMIT).strip()
+
+    def states() -> list[str]:
+        script = sh("squeue -h -r -j {n} -o %T 2>/dev/null; true", n=array)
+        return sorted(run_root(cluster, cluster.controller, script).split())
+
+    page = owner.page
+    until(page, lambda: states() == ["PENDING"] * 5 + ["RUNNING"], "one task runs, five wait")
+    page.goto(f"{page.url.partition('#')[0]}#job/{array}")
+    page.locator("button:text-is('Cancel')").click()
+    dialog = page.locator("dialog")
+    assert f"Cancel pending tasks 2-6 of array {array}?" in dialog.inner_text()
+    assert "that have begun go on" in dialog.inner_text()
+    dialog.locator("button:text-is('Cancel pending tasks')").click()
+    until(page, lambda: states() == ["RUNNING"], "the pending tasks end")
+    page.wait_for_timeout(2000)
+    assert states() == ["RUNNING"], "the task that runs goes on"
+    # Its own number is the array's once no task is pending: of two that run, the last one.
+    run_root(cluster, cluster.controller, sh("scancel {n}", n=array))
+    array = run_root(cluster, cluster.controller, SUBMIT_TWO).strip()
+    until(page, lambda: states() == ["RUNNING"] * 2, "both tasks run")
+    page.goto(f"{page.url.partition('#')[0]}#job/{array}")
+    page.locator("button:text-is('Cancel')").click()
+    assert f"Cancel job {array}_2?" in page.locator("dialog").inner_text()
+    page.locator("dialog button:text-is('Cancel the job')").click()
+    until(page, lambda: len(states()) == 1 or "COMPLETING" in states(), "the last task ends")
+    page.wait_for_timeout(2000)
+    assert "RUNNING" in states(), "the first one goes on"
+    run_root(cluster, cluster.controller, sh("scancel {n}", n=array))
+    until(page, lambda: not states(), "nothing is left")

@@ -155,8 +155,6 @@ ENFORCED: Final = _setting("AccountingStorageEnforce", _listed)
 """What accounting refuses."""
 ARRAY_SIZE: Final = _setting("MaxArraySize", _number)
 """The largest number of an array's task; None where it is unknown."""
-PRIVATE: Final = _setting("PrivateData", _listed)
-"""What Slurm hides of each user from the others."""
 RELEASE: Final = Question("release", sh("scontrol --version"), SlurmVersion.parse)
 """The version of Slurm's commands."""
 

@@ -187,8 +187,8 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
         _answer({"path": folder.path, "trouble": folder.trouble})
     elif request.do == "environments":
         _answer((await api.job_environments(spec, login.user, here=True)).as_dict())
-    elif request.do == "requeue":
-        await api.requeue_job(spec, login.user, request.job, here=True)
+    elif request.do == "requeue" and job is not None:
+        await api.requeue_job(spec, login.user, job.ref, here=True)
         _answer({"ok": True})
     else:
         await _of_form(request, spec, login)

@@ -454,7 +454,7 @@ class NodeEvent(TypedDict):
 class NodeDetail(TypedDict):
     """One node; events before ``since`` are known in part, journal: Corral's are among them.
 
-    cut: there are older events.
+    outages: those that accounting has of 30 days are among them, too. cut: there are older events.
     """
 
     jobs: Rows
@@ -462,6 +462,7 @@ class NodeDetail(TypedDict):
     readings: bool
     events: list[NodeEvent]
     since: float
+    outages: bool
     journal: bool
     cut: bool
 

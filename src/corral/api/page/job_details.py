@@ -44,19 +44,25 @@ async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = Fa
     return result.stdout
 
 
-async def requeue_job(spec: ClusterSpec, user: str, job_id: int, *, here: bool = False) -> None:
+async def requeue_job(spec: ClusterSpec, user: str, job: str, *, here: bool = False) -> None:
     """Put a job back in the queue, as its owner: slurmrestd has no such request.
+
+    Args:
+        spec: the cluster.
+        user: owner of the job.
+        job: 12, or 12_3 for a task of an array: the number of an array requeues all of it.
+        here: this process is on the controller and runs as that user.
 
     Raises:
         CorralError: SLURM_REFUSED.
     """
     async with reached(spec, here=here) as (fleet, controller):
-        script = as_user(user, sh("scontrol requeue {id}", id=job_id))
+        script = as_user(user, sh("scontrol requeue {job}", job=job))
         result = await fleet.run(controller, script, timeout=30)
     if not result.ok:
         raise CorralError(
             Code.SLURM_REFUSED,
-            f"Slurm did not requeue job {job_id}",
+            f"Slurm did not requeue job {job}",
             tail=result.tail,
             hint="it was submitted with --no-requeue, or has not begun",
         )

@@ -237,8 +237,9 @@ async def submit_spec(
 ) -> Any:
     """Submit a filled form as ``corral run`` does, as the session's user."""
     job = (await _filled(fields, session, state)).spec
-    sent = own_commands(state).submit(session.login, job)
-    number = await audited(state, session, "submit", job.title, sent)
+    async with state.questions.turn(session.user):  # each is a process on the controller
+        sent = own_commands(state).submit(session.login, job)
+        number = await audited(state, session, "submit", job.title, sent)
     poller_of(request, session).nudge()
     return {"id": number}
 

@@ -36,6 +36,7 @@ from corral.web.state import (
     Viewer,
     here_of,
     poller_of,
+    shared_by,
     state_of,
 )
 from corral.web.users.sessions import Session
@@ -110,8 +111,8 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
         listed = ordered(chosen, by, down=down)
         return {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
 
-    user = session.user if state_of(request).settings.private else ""
-    key = f"jobs:{user}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
+    who = shared_by(state_of(request), session)
+    key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
     return await packed_of(request).reply(request, key, now.jobs_rev, body)
 
 
@@ -280,7 +281,8 @@ async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
 @router.get("/{job_id}/profile", response_model=schemas.Profile)
 async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Where the time of one's own profiled job went: what `corral profile --json` prints."""
-    return (await _recorded(state, session, job_id)).as_dict()
+    async with state.questions.turn(session.user):
+        return (await _recorded(state, session, job_id)).as_dict()
 
 
 @router.get(
@@ -288,8 +290,11 @@ async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
 )
 async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
     """The traces of all ranks of one's own profiled job, as a file for ui.perfetto.dev."""
-    recorded = await _recorded(state, session, job_id)
-    merged = await asyncio.to_thread(recorded.timeline)
+    # A download, too: the traces of all ranks are in memory until they are merged and sent.
+    with state.downloads.counted(session.user):
+        async with state.questions.turn(session.user):
+            recorded = await _recorded(state, session, job_id)
+            merged = await asyncio.to_thread(recorded.timeline)
     if not merged:
         raise CorralError(
             Code.NOT_FOUND,
@@ -339,18 +344,17 @@ async def act(
 
 async def _done(state: State, session: Session, record: Job, action: Action) -> None:
     number = await state.rest.version(session.login)
-    path, login = f"job/{record.id}", session.login
-    doing = f"{action.do} job {record.id}"
+    login, doing = session.login, f"{action.do} job {record.label}"
     if action.do == "cancel":
-        await state.rest.change(login, "DELETE", path, None, doing)
+        await state.rest.cancel(login, record)
     elif action.do == "limit":
         body = write.limit_body(action.minutes or 1, number)
-        await state.rest.change(login, "POST", path, body, doing)
+        await state.rest.update(login, record, body, doing)
     elif action.do == "requeue":
         await _requeue(state, session, record)
     else:
         body = write.hold_body(held=action.do == "hold")
-        await state.rest.change(login, "POST", path, body, doing)
+        await state.rest.update(login, record, body, doing)
 
 
 async def _requeue(state: State, session: Session, record: Job) -> None:
@@ -360,7 +364,10 @@ async def _requeue(state: State, session: Session, record: Job) -> None:
         raise CorralError(
             Code.FORBIDDEN, "only its owner requeues a job here", hint="scontrol requeue ID"
         )
-    await own.requeue(session.login, record.id)
+    if record.waiting:
+        raise CorralError(Code.USAGE, f"job {record.label} has not begun: it is in the queue")
+    async with state.questions.turn(session.user):
+        await own.requeue(session.login, record)
 
 
 async def _job(state: State, session: Session, job_id: int) -> Job:

@@ -120,7 +120,8 @@ async def limits_of(state: State, user: str, session: Session, now: Snapshot) ->
         asked(state, session, questions.QOSES),
         asked(state, session, questions.SHARES),
     )
-    all_seen = not state.settings.private or session.operates
+    hidden = state.private_data.hidden or state.private_data.accounting_hidden
+    all_seen = session.operates or not hidden
 
     def rows() -> list[dict[str, Any]]:
         groups = state.counted.of(now.jobs)

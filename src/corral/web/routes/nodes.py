@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.slurm.command import outages_of
+from corral.slurm.records import Outage
 from corral.slurm.rest import write
 from corral.web import schemas
 from corral.web.slurm.node_gpus import gpus_of, jobs_on
@@ -26,6 +28,8 @@ router = APIRouter(prefix="/api/nodes", tags=["nodes"])
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9_.-]*$"
 MOST_EVENTS: Final = 200
 READINGS_S: Final = 10.0
+OUTAGES_SINCE: Final = "now-30days"
+KEEP_OUTAGES_S: Final = 30.0
 NodeName = Annotated[str, Path(max_length=128, pattern=NAME)]
 
 
@@ -44,8 +48,9 @@ class NodeAction(BaseModel):
 async def node(request: Request, name: NodeName, session: Viewer, state: Here) -> Any:
     """What is known of a node: its jobs, whose each GPU is, and what happened to it.
 
-    ``since``: before that time only the last reason, the last boot and, for who runs Corral here,
-    the journal are known. ``readings``: whether there are metrics of its GPUs.
+    ``since``: before that time only the last reason, the last boot, outages where ``outages`` is
+    true (accounting's, of 30 days) and, for who runs Corral here, the journal are known.
+    ``readings``: whether there are metrics of its GPUs.
     """
     now = await poller_of(request, session).fresh()
     record = now.nodes.get(name)
@@ -53,7 +58,8 @@ async def node(request: Request, name: NodeName, session: Viewer, state: Here) -
         raise CorralError(Code.NOT_FOUND, f"Slurm knows no node {name}")
     jobs = await asyncio.to_thread(jobs_on, name, now.jobs.values())
     readings = await _readings(state, name) if record.gpus else ()
-    events = [event.as_dict() for event in state.node_events.of(record)]
+    outages = await _outages(state, name)
+    events = [event.as_dict() for event in state.node_events.of(record, outages or ())]
     events += await _journal(state, session, name)
     return {
         "jobs": job_rows(jobs),
@@ -61,6 +67,7 @@ async def node(request: Request, name: NodeName, session: Viewer, state: Here) -
         "readings": bool(readings),
         "events": sorted(events, key=lambda event: -event["at"])[:MOST_EVENTS],
         "since": state.node_events.since,
+        "outages": outages is not None,
         "journal": _owns(state, session),
         "cut": len(events) > MOST_EVENTS,
     }
@@ -96,6 +103,19 @@ async def _readings(state: State, name: str) -> tuple[api.Reading, ...]:
             return await state.figures.readings(name)
     except (TimeoutError, CorralError):
         return ()
+
+
+async def _outages(state: State, name: str) -> tuple[Outage, ...] | None:
+    """Outages of a node as accounting keeps them; None where it does not answer, or hides some."""
+
+    async def ask() -> tuple[Outage, ...]:
+        return await state.private_data.asked(outages_of(name, OUTAGES_SINCE))
+
+    try:
+        async with asyncio.timeout(READINGS_S):
+            return (await state.responses.get(("outages", name), KEEP_OUTAGES_S, ask)).value
+    except TimeoutError:
+        return None
 
 
 def _owns(state: State, session: Session) -> bool:

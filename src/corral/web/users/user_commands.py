@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol, cast
 from corral import api
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Job
-from corral.spec.models import ClusterSpec
+from corral.web.settings import Declared
 from corral.web.slurm.slurmrest import Login, dumps
 from corral.web.tasks.use_case_thread import in_thread
 
@@ -45,7 +45,7 @@ class UserCommands(Protocol):
         """Container images and Python environments that are there."""
         ...
 
-    async def requeue(self, login: Login, job_id: int) -> None:
+    async def requeue(self, login: Login, job: Job) -> None:
         """Put it back into the queue."""
         ...
 
@@ -65,30 +65,30 @@ class UserCommands(Protocol):
 class BySsh:
     """From the machine where Corral runs, on the cluster's machines."""
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        self._spec = spec
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
 
     async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
-        await api.job_log(self._spec, login.user, job, question, on_line=on_line)
+        await api.job_log(self._declared.spec, login.user, job, question, on_line=on_line)
 
     async def script(self, login: Login, job_id: int) -> str:
-        return await api.job_text(self._spec, login.user, job_id)
+        return await api.job_text(self._declared.spec, login.user, job_id)
 
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
-        return await api.job_recorded(self._spec, login.user, job)
+        return await api.job_recorded(self._declared.spec, login.user, job)
 
     async def templates(self, login: Login) -> api.TemplateFolder:
-        return await api.job_templates(self._spec, login.user)
+        return await api.job_templates(self._declared.spec, login.user)
 
     async def environments(self, login: Login) -> api.Environments:
-        return await api.job_environments(self._spec, login.user)
+        return await api.job_environments(self._declared.spec, login.user)
 
-    async def requeue(self, login: Login, job_id: int) -> None:
-        await api.requeue_job(self._spec, login.user, job_id)
+    async def requeue(self, login: Login, job: Job) -> None:
+        await api.requeue_job(self._declared.spec, login.user, job.ref)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
         return await api.job_extras(
-            self._spec,
+            self._declared.spec,
             login.user,
             job.id,
             output=job.stdout,
@@ -97,11 +97,11 @@ class BySsh:
         )
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
-        return await in_thread(lambda _: api.expected_start(self._spec, job))
+        return await in_thread(lambda _: api.expected_start(self._declared.spec, job))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         # The points of a sweep are written out: of 100,000 that takes a while.
-        return (await in_thread(lambda _: api.submit(self._spec, job))).id
+        return (await in_thread(lambda _: api.submit(self._declared.spec, job))).id
 
 
 class ByHelper:
@@ -142,8 +142,8 @@ class ByHelper:
     async def environments(self, login: Login) -> api.Environments:
         return api.environments_of(await self._first(login, do="environments"))
 
-    async def requeue(self, login: Login, job_id: int) -> None:
-        await self._first(login, do="requeue", job=job_id)
+    async def requeue(self, login: Login, job: Job) -> None:
+        await self._first(login, do="requeue", job=job.id)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
         reply = await self._first(login, do="extras", job=job.id)

@@ -98,7 +98,7 @@ const GPU = {
 /** @type {import("../../../../src/corral/web/static/js/api.js").NodeDetail} */
 const DETAIL = {
   ...{ jobs: { columns: [], rows: [] }, gpus: [GPU], readings: true, events: [] },
-  ...{ since: 1000, journal: false, cut: false },
+  ...{ since: 1000, journal: false, outages: false, cut: false },
 };
 
 test("a GPU: what is unknown is neither free nor 0", () => {

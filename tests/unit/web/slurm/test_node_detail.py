@@ -19,6 +19,7 @@ from corral.inspect.xids import xids_by_number
 from corral.roles.services.metrics import alerts
 from corral.slurm.records import Job, Node
 from corral.slurm.states.nodes import NodeState
+from corral.web import app as web_app
 from corral.web import schemas
 from corral.web.figures import Prometheus
 from corral.web.routes.nodes import MOST_EVENTS
@@ -252,3 +253,53 @@ def test_a_day_and_the_gpus_come_from_prometheus() -> None:
     run(work())
     assert all('node="gpu1"' in params["query"] for params in asked)
     assert float(asked[1]["end"]) - float(asked[1]["start"]) == 86400
+
+
+SACCTMGR = (
+    "node0|1700000000|1700000600|DRAIN|ola(2001)|billing=8|fan|of rack 2\n"
+    "node0|1700000700|1700000800|DRAIN|ola(2001)|billing=8|fan again\n"
+    "node0|1700001000|Unknown|DOWN*|slurm(64030)|billing=8|Not responding\n"
+)
+
+
+def test_accounting_keeps_outages_from_before_the_page_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """slurmctld has the last reason alone; sacctmgr show event has each, and who set it."""
+    asked: list[tuple[str, ...]] = []
+    hides = "none"
+
+    async def command(words: tuple[str, ...]) -> str:
+        if words[0] == "env":
+            asked.append(words)
+            return SACCTMGR
+        private = f"PrivateData = {hides}\n"
+        return private if words[0] == "scontrol" else f"SlurmDBD configuration:\n{private}"
+
+    monkeypatch.setattr(web_app, "_slurm_commands", lambda *_: command)
+
+    async def work() -> dict[str, Any]:
+        async with Page(FakeRest(), private=None) as page:
+            await page.login("kim")
+            await page.get("nodes/node0")
+            return (await page.get("nodes/node0")).json()
+
+    detail = run(work())
+    held(schemas.NodeDetail, detail)
+    assert detail["outages"]
+    events = [
+        (e["what"], e["at"], e["by"], e["why"]) for e in detail["events"] if e["at"] < 17e8 + 2e3
+    ]
+    assert events == [
+        ("down", 1700001000, "slurm", "Not responding"),
+        ("resumed", 1700000800, "", ""),
+        ("drained", 1700000700, "ola", "fan again"),
+        ("resumed", 1700000600, "", ""),
+        ("drained", 1700000000, "ola", "fan|of rack 2"),
+    ]
+    assert asked == [asked[0]], "once for all who look"
+    assert "nodes=node0" in asked[0] and "SLURM_TIME_FORMAT=%s" in asked[0]
+    hides = "events"
+    detail = run(work())
+    assert not detail["outages"]
+    assert len(asked) == 1, "the server's own rights show nobody what is hidden"

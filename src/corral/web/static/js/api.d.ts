@@ -803,13 +803,14 @@ export interface NodeColumns {
 
 /** One node; events before ``since`` are known in part, journal: Corral's are among them.
 
-cut: there are older events. */
+outages: those that accounting has of 30 days are among them, too. cut: there are older events. */
 export interface NodeDetail {
   jobs: Rows;
   gpus: NodeGpu[];
   readings: boolean;
   events: NodeEvent[];
   since: number;
+  outages: boolean;
   journal: boolean;
   cut: boolean;
 }

@@ -152,3 +152,28 @@ export class ArrayTasks extends Component {
     return [jobs.map(row), total > jobs.length ? more : null];
   }
 }
+
+const PENDING = /^(\d+)_\[([^\]%]*)(?:%\d+)?\]$/;
+
+/**
+ * A job in words; the one record of the tasks of an array that have not begun is several.
+ * @param {string} label
+ */
+export function named(label) {
+  const [, array, tasks] = PENDING.exec(label) ?? [];
+  return array ? `pending tasks ${tasks} of array ${array}` : `job ${label}`;
+}
+
+/**
+ * What is asked before a job is cancelled: what ends by it, and what does not.
+ * @param {string} label
+ */
+export function cancelQuestion(label) {
+  const [, array] = PENDING.exec(label) ?? [];
+  if (!array) {
+    const text = "What it has not saved is lost.";
+    return { title: `Cancel job ${label}?`, text, confirm: "Cancel the job" };
+  }
+  const text = `They will not start. Tasks of array ${array} that have begun go on.`;
+  return { title: `Cancel ${named(label)}?`, text, confirm: "Cancel pending tasks" };
+}

@@ -1,5 +1,6 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
 import { Component, h } from "../../vendor/preact.mjs";
+import { cancelQuestion, named } from "./arrays.js";
 import { WhyFailed } from "./failure.js";
 import { Curves } from "../lib/curves.js";
 import { exitOf, gpus, timeOf } from "./jobs.js";
@@ -330,17 +331,16 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail} job */
   async cancel(job) {
-    const text = "What it has not saved is lost.";
-    const how = { confirm: "Cancel the job", danger: true, text };
-    const sure = await ask(`Cancel job ${job.label}?`, [], how);
-    if (sure) this.act({ do: "cancel" }, `job ${job.label} is cancelled`);
+    const { title, text, confirm } = cancelQuestion(job.label);
+    const sure = await ask(title, [], { confirm, danger: true, text });
+    if (sure) this.act({ do: "cancel" }, `${named(job.label)}: cancelled`);
   }
 
   /** @param {api.JobDetail} job */
   async limit(job) {
     const value = job.limit ? String(Math.round(job.limit / 60)) : "60";
     const values = await ask(
-      `Time limit of job ${job.label}`,
+      `Time limit of ${named(job.label)}`,
       [{ name: "minutes", label: "Minutes", type: "number", min: 1, value }],
       {
         confirm: "Change",

@@ -197,7 +197,10 @@ export class EventsCard extends Component {
     const journal = detail.journal
       ? ""
       : ", and Corral's journal is on the machine with the cluster file";
-    const before = `What happened before ${clock(detail.since)} is known in part: Slurm keeps the last reason and the last boot${journal}.`;
+    const outages = detail.outages
+      ? "slurmctld keeps the last boot, accounting outages of 30 days"
+      : "slurmctld keeps the last reason and the last boot; accounting has outages, and does not show them here";
+    const before = `What happened before ${clock(detail.since)} is known in part: ${outages}${journal}.`;
     const cut = detail.cut ? ` The newest ${formatted(detail.events.length)} are shown.` : "";
     const table = h(Table, { heads: ["time", "event", "by", "reason", "source"] }, rows);
     return card("Events", [rows.length ? table : null, el("p", { class: "dim" }, before + cut)]);
