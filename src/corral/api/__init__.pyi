@@ -161,6 +161,7 @@ from corral.api.page.history import spec_text as spec_text
 from corral.api.page.history import spend_now as spend_now
 from corral.api.page.job_details import Extras as Extras
 from corral.api.page.job_details import expected_here as expected_here
+from corral.api.page.job_details import has_person as has_person
 from corral.api.page.job_details import job_extras as job_extras
 from corral.api.page.job_details import job_text as job_text
 from corral.api.page.job_details import make_room as make_room

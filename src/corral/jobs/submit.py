@@ -141,14 +141,19 @@ class _Going:
         return f"{self.folder}/code/{self.manifest.inside}".rstrip("/")
 
 
-def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
+def dry_run(job: JobSpec, spec: ClusterSpec, *, user_known: bool = False) -> Script:
     """The batch script as it would be sent, as far as the cluster file alone determines it.
+
+    Args:
+        job: the job.
+        spec: the cluster.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE, the job cannot run as asked.
     """
     job = gpus_left_out(job, spec)
-    refuse([*against_spec(job, spec), *against_image(job, spec)])
+    refuse([*against_spec(job, spec, user_known=user_known), *against_image(job, spec)])
     sent = _outline(job, spec)
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", sent, NOTHING_MORE)
     return batch_script(job, _place(going, spec, ()))
@@ -171,6 +176,7 @@ async def submit(
     emit: Emit = ignore,
     *,
     files: Mapping[str, bytes] = NOTHING_MORE,
+    user_known: bool = False,
 ) -> JobHandle:
     """Hand a job to Slurm, with its files in a separate folder on shared storage.
 
@@ -181,13 +187,14 @@ async def submit(
         job: the job.
         emit: receives what is uploaded and which environment is made.
         files: more files of the job's folder, by their path in it.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, the job cannot run as asked (nothing was submitted);
             SLURM_REFUSED, sbatch refused it; COMMAND_FAILED, its files could not be written.
     """
     job = gpus_left_out(job, spec)
-    refuse(against_spec(job, spec))
+    refuse(against_spec(job, spec, user_known=user_known))
     manifest = await _parcel(job, spec)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     name = f"{stamp}-{job.title}-{secrets.token_hex(3)}"
@@ -256,7 +263,7 @@ _EXPECTED: Final = re.compile(
 
 
 async def expected_start(
-    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec
+    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec, *, user_known: bool = False
 ) -> ExpectedStart:
     """When Slurm would start a job, by ``sbatch --test-only`` as its user; submits nothing.
 
@@ -265,12 +272,13 @@ async def expected_start(
         controller: the node that runs slurmctld.
         spec: the cluster.
         job: the job; its script is on the cluster, or it is a command.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, the job cannot run as asked; SLURM_REFUSED.
     """
     job = gpus_left_out(job, spec)
-    refuse(against_spec(job, spec))
+    refuse(against_spec(job, spec, user_known=user_known))
     manifest = await _parcel(job, spec)
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", manifest, NOTHING_MORE)
     _, nodes = await _fitting(fleet, controller, going, spec)

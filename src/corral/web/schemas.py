@@ -761,6 +761,7 @@ class JobForm(TypedDict):
 
     schema: dict[str, object]
     can_spec: bool
+    why_no_spec: str
     storage: list[str]
 
 

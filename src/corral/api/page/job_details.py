@@ -69,7 +69,7 @@ async def submit_here(spec: ClusterSpec, job: JobSpec) -> JobHandle:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
     async with reached(spec, here=True) as (fleet, controller):
-        return await submission.submit(fleet, controller, spec, job)
+        return await submission.submit(fleet, controller, spec, job, user_known=True)
 
 
 async def expected_here(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
@@ -79,7 +79,23 @@ async def expected_here(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
     async with reached(spec, here=True) as (fleet, controller):
-        return await submission.expected_start(fleet, controller, spec, job)
+        return await submission.expected_start(fleet, controller, spec, job, user_known=True)
+
+
+async def has_person(spec: ClusterSpec, user: str, *, here: bool = False) -> bool:
+    """Whether the controller knows a user, of a directory too; root is none.
+
+    Args:
+        spec: the cluster.
+        user: a name, as Slurm has it.
+        here: this process is on the controller and runs as that user.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
+    """
+    async with reached(spec, here=here) as (fleet, controller):
+        result = await fleet.run(controller, sh("id -u -- {user}", user=user), timeout=30)
+    return result.ok and result.stdout.strip() not in ("", "0")
 
 
 async def make_room(spec: ClusterSpec, user: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import PurePosixPath
@@ -19,6 +20,7 @@ from corral.slurm.rest import policy as questions
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.spec.values import USER_NAME
 from corral.web import schemas
 from corral.web.routes.jobs import JobId, audited, elsewhere, own_commands, own_job
 from corral.web.routes.my_work import limits_of
@@ -38,14 +40,19 @@ KEEP_S: Final = 60.0
 
 @router.get("/form", response_model=schemas.JobForm)
 async def form(session: Viewer, state: Here) -> Any:
-    """The form of a job: JobSpec's JSON Schema, and the shared folders."""
+    """The form of a job: JobSpec's JSON Schema, and the shared folders.
+
+    ``why_no_spec`` is why the viewer submits no job by form, "" where ``can_spec``.
+    """
     spec = state.spec
+    why = await why_no_form(state, session)
     schema = api.JobSpec.model_json_schema()
     for name in OF_THIS_MACHINE | {"user"}:
         del schema["properties"][name]
     return {
         "schema": schema,
-        "can_spec": can_spec(state, session),
+        "can_spec": not why,
+        "why_no_spec": why,
         "storage": [s.mount for s in spec.storage] if spec else [],
     }
 
@@ -83,7 +90,7 @@ async def templates(session: Viewer, state: Here) -> Any:
     They are in ``corral/templates`` of the first shared storage. Folder and files are root's, else
     they are not taken: a user's file would be in the forms of others.
     """
-    if not can_spec(state, session):
+    if await why_no_form(state, session):
         return {"folder": "", "trouble": "", "templates": []}
     async with state.questions.turn(session.user):
         folder = await own_commands(state).templates(session.login)
@@ -102,7 +109,7 @@ async def environments(session: Viewer, state: Here) -> Any:
     Of the folders ``images``, ``containers``, ``envs`` and ``venvs`` of the viewer's home and of
     each mount, read at most once a minute. Images are listed where jobs can run in containers.
     """
-    if not can_spec(state, session):
+    if await why_no_form(state, session):
         return {"images": [], "pythons": [], "cut": False}
 
     async def ask() -> dict[str, Any]:
@@ -134,7 +141,7 @@ async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
     async with state.questions.turn(session.user):
         recorded = await own_commands(state).recorded(session.login, record)
     form, notes = dict[str, Any](), dict[str, str]()
-    if recorded.job and can_spec(state, session):
+    if recorded.job and not await why_no_form(state, session):
         form, notes = form_of(record, recorded)
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
@@ -200,12 +207,42 @@ def _plain(value: object) -> object:
     return [*cast("tuple[object, ...]", value)] if isinstance(value, tuple) else value
 
 
-def can_spec(state: State, session: Session) -> bool:
-    """Whether the session's user submits by form here."""
-    spec = state.spec
-    if spec is None or state.own is None:
-        return False
-    return session.user in {user.name for user in users_of(spec)}
+async def why_no_form(state: State, session: Session) -> str:
+    """Why the session's user submits no job by form here, "" where it does.
+
+    People of the cluster file do. Others, of a directory or whom Slurm alone knows, where the
+    controller knows them and accounting has an association of theirs.
+    """
+    spec, own = state.spec, state.own
+    if spec is None or own is None:
+        return elsewhere().message
+    if session.user in {user.name for user in users_of(spec)}:
+        return ""
+    if not re.fullmatch(USER_NAME.pattern, session.user):
+        return f"a job by form takes no user name such as {session.user}"
+
+    async def ask() -> bool:
+        async with state.questions.turn(session.user):
+            return await own.known(session.login)
+
+    known = await state.responses.get(("known", session.user), KEEP_S, ask)
+    if known.value is None:
+        return f"whether the cluster knows {session.user} is unknown: {known.why}"
+    if not known.value:
+        return f"the controller knows no user {session.user}"
+    return await _without_account(state, session, spec)
+
+
+async def _without_account(state: State, session: Session, spec: ClusterSpec) -> str:
+    """Why a user may charge no account, "" where there is one, or no accounting."""
+    if not spec.slurm.accounting:
+        return ""
+    members = await asked(state, session, questions.ASSOCIATIONS)
+    if members.value is None:
+        return f"whether {session.user} has an account is unknown: {members.why}"
+    if any(member.of.user == session.user for member in members.value):
+        return ""
+    return f"{session.user} has no account in Slurm's accounting"
 
 
 @router.post("/preview", response_model=schemas.JobPreview)
@@ -262,6 +299,8 @@ async def _filled(fields: dict[str, Any], session: Session, state: State) -> Fil
             hint="corral run sends files, from where they are",
         )
     spec = _spec(state)
+    if why := await why_no_form(state, session):
+        raise CorralError(Code.FORBIDDEN, why, hint="submit a script, or ask who runs the cluster")
     script_ = fields.get("script")
     if fields.get("command") and not script_:  # a command takes no file along
         return await state.workers.job({**fields, "user": session.user}, spec)

@@ -41,6 +41,10 @@ class UserCommands(Protocol):
         """Job files that are kept for all."""
         ...
 
+    async def known(self, login: Login) -> bool:
+        """Whether the controller knows the user, whom the cluster file need not name."""
+        ...
+
     async def environments(self, login: Login) -> api.Environments:
         """Container images and Python environments that are there."""
         ...
@@ -80,6 +84,9 @@ class BySsh:
     async def templates(self, login: Login) -> api.TemplateFolder:
         return await api.job_templates(self._spec, login.user)
 
+    async def known(self, login: Login) -> bool:
+        return await api.has_person(self._spec, login.user)
+
     async def environments(self, login: Login) -> api.Environments:
         return await api.job_environments(self._spec, login.user)
 
@@ -97,11 +104,12 @@ class BySsh:
         )
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
-        return await in_thread(lambda _: api.expected_start(self._spec, job))
+        return await in_thread(lambda _: api.expected_start(self._spec, job, user_known=True))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         # The points of a sweep are written out: of 100,000 that takes a while.
-        return (await in_thread(lambda _: api.submit(self._spec, job))).id
+        made = await in_thread(lambda _: api.submit(self._spec, job, user_known=True))
+        return made.id
 
 
 class ByHelper:
@@ -138,6 +146,15 @@ class ByHelper:
             else:
                 folder = reply
         return api.templates_of({**folder, "files": files})
+
+    async def known(self, login: Login) -> bool:
+        try:
+            await self._first(login, do="known")
+        except CorralError as error:
+            if error.code not in (Code.NOT_FOUND, Code.FORBIDDEN):
+                raise
+            return False
+        return True
 
     async def environments(self, login: Login) -> api.Environments:
         return api.environments_of(await self._first(login, do="environments"))

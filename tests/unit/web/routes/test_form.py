@@ -17,6 +17,7 @@ from corral.jobs.upload.manifest import NO_FILES
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
 from corral.web import schemas
+from corral.web.slurm.slurmrest import Login
 from corral.web.users.user_commands import BySsh
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.shapes import held
@@ -154,6 +155,80 @@ def test_when_a_job_would_start_is_asked_as_the_viewer() -> None:
             assert reply.json() == {"start_at": 1795958114, "nodes": "node1"}
             (job,) = state.own.jobs
             assert job.user == USER
+
+    run(work())
+
+
+class Directory(Sent):
+    """A cluster whose controller knows more people than its file."""
+
+    people: tuple[str, ...] = ("kim", "zoe")
+
+    async def known(self, login: Login) -> bool:
+        return login.user in self.people
+
+
+def _with_account(rest: FakeRest, user: str) -> None:
+    """An association of this user, as the recorded one of another."""
+    listed = rest.bodies["associations"]["body"]["associations"]
+    recorded = next(entry for entry in listed if entry["user"])
+    listed.append({**recorded, "user": user})
+
+
+def test_people_of_a_directory_submit_by_form_where_they_have_an_account() -> None:
+    """Such a person is in no list of the cluster file: by script was all that the page offered."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        _with_account(rest, "kim")
+        async with Page(rest, spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = own = Directory()
+            await page.login("kim")
+            form = (await page.get("jobs/form")).json()
+            assert (form["can_spec"], form["why_no_spec"]) == (True, "")
+            sweep = {"command": ["a", "{lr}"], "sweep": {"lr": ["1", "2", "3"]}}
+            shown = (await page.post("jobs/preview", sweep)).raise_for_status().json()
+            assert shown["jobs"] == 3
+            assert (await page.post("jobs/spec", sweep)).json() == {"id": 7}
+            assert [job.user for job in own.jobs] == ["kim"]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        ("eve", "the controller knows no user eve"),
+        ("zoe", "zoe has no account in Slurm's accounting"),
+        ("Zoe.X", "a job by form takes no user name such as Zoe.X"),
+    ],
+)
+def test_why_there_is_no_form_is_stated_and_nothing_is_submitted(user: str, why: str) -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = own = Directory()
+            await page.login(user)
+            form = (await page.get("jobs/form")).json()
+            assert (form["can_spec"], form["why_no_spec"]) == (False, why)
+            for route in ("preview", "expected", "spec"):
+                reply = await page.post(f"jobs/{route}", {"command": ["true"]})
+                assert (reply.status_code, reply.json()["error"]["message"]) == (403, why)
+            assert not own.jobs
+
+    run(work())
+
+
+def test_without_accounting_whom_the_controller_knows_has_the_form() -> None:
+    here = spec()
+    here["slurm"]["accounting"] = False
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=here) as page:
+            page.app.state.corral.own = Directory()
+            await page.login("zoe")
+            assert (await page.get("jobs/form")).json()["can_spec"]
 
     run(work())
 

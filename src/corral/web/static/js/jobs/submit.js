@@ -763,6 +763,7 @@ export class SubmitCard extends Component {
       "div",
       { class: "card" },
       el("div", { class: "row between" }, el("h2", null, title), this.tabs()),
+      form.can_spec ? null : el("p", { class: "dim" }, `No job by form here: ${form.why_no_spec}.`),
       this.state.mode === "form"
         ? this.filled()
         : h(ScriptForm, { form, me, again, choices: this.state.choices }),
