@@ -73,7 +73,10 @@ from corral.jobs.upload.user_folder import (
 from corral.roles.machine.nccl_plugin import PLUGINS
 from corral.roles.services.mlflow import uri
 from corral.runtime.threads import abandonable
+from corral.slurm.directives import refused_options
 from corral.slurm.records import Node
+from corral.slurm.rest.commands import sbatch_of
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 
 LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
@@ -82,22 +85,10 @@ NOTHING_MORE: Final[Mapping[str, bytes]] = MappingProxyType({})
 SEND_S: Final = 1800.0
 TEST_S: Final = 60.0
 _REFUSED: Final = 3
-# How messages of slurm_errno.c begin, in lower case, and the field that each is about.
 _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "invalid partition name": "partition",
-        "invalid account": "account",
-        "invalid qos": "qos",
-        "requested time limit is invalid": "time",
-        "invalid feature specification": "constraint",
-        "memory specification can not be satisfied": "mem",
-        "node count specification invalid": "nodes",
-        "invalid node name": "nodelist",
-        "invalid license": "licenses",
-        "job dependency problem": "after",
-        "circular job dependency": "after",
-    }
+    {"dependency": "after", "gres": "gpus_per_node"}
 )
+"""Fields of a job that have another name than sbatch's option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +283,39 @@ async def expected_start(
     return read_expected(f"{result.stdout}\n{result.stderr}")
 
 
+async def expected_of_script(
+    fleet: Fleet, controller: str, user: str, submission: Submission
+) -> ExpectedStart:
+    """When Slurm would start a batch script, by ``sbatch --test-only`` as its user.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        user: whose job it would be.
+        submission: the script, and the options that win over its lines.
+
+    Raises:
+        CorralError: SLURM_REFUSED, at the option of sbatch that it is about.
+    """
+    options = [word for word in sbatch_of(submission)[1:] if word != "--parsable"]
+    asks = join([sh("cd /"), UNIX_TIMES, sh("exec sbatch --test-only {options}", options=options)])
+    stdin = submission.script.encode()
+    result = await fleet.run(controller, as_user(user, asks), stdin=stdin, timeout=TEST_S)
+    if result.ok:
+        return read_expected(f"{result.stdout}\n{result.stderr}")
+    lines = [line for line in result.tail.splitlines() if "error:" in line or "failure:" in line]
+    why = lines[-1].partition("error: ")[2] if lines else ""
+    raise CorralError(
+        Code.SLURM_REFUSED,
+        f"Slurm refuses the job: {why}" if why else "Slurm refuses the job",
+        node=result.node,
+        command="sbatch --test-only",
+        status=result.status,
+        tail=result.tail,
+        fields={option: why for option in refused_options(lines)},
+    )
+
+
 def read_expected(text: str) -> ExpectedStart:
     """What ``sbatch --test-only`` printed, with times in unix seconds."""
     match = _EXPECTED.search(text)
@@ -471,11 +495,9 @@ def _refused(result: Result, going: _Going, command: str, hint: str) -> CorralEr
             "and runs corral up FILE"
         )
     lines = [line for line in result.tail.splitlines() if "error:" in line or "failure:" in line]
-    messages = [line.lower().rpartition(": ")[2] for line in lines]
     fields = {
-        field: lines[-1].partition("error: ")[2] or lines[-1]
-        for beginning, field in _FIELD_OF.items()
-        if any(message.startswith(beginning) for message in messages)
+        _FIELD_OF.get(option, option): lines[-1].partition("error: ")[2] or lines[-1]
+        for option in refused_options(lines)
     }
     return CorralError(
         Code.SLURM_REFUSED,

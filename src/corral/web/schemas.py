@@ -763,6 +763,7 @@ class JobForm(TypedDict):
     can_spec: bool
     why_no_spec: str
     storage: list[str]
+    containers: bool
 
 
 class PartitionChoice(TypedDict):

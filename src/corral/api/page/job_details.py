@@ -19,6 +19,7 @@ from corral.jobs.profile.profiler import FOLDER
 from corral.jobs.submit import ExpectedStart
 from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
 from corral.roles.services.mlflow import uri
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
 
@@ -80,6 +81,18 @@ async def expected_here(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
     """
     async with reached(spec, here=True) as (fleet, controller):
         return await submission.expected_start(fleet, controller, spec, job, user_known=True)
+
+
+async def script_expected(
+    spec: ClusterSpec, user: str, job: Submission, *, here: bool = False
+) -> ExpectedStart:
+    """When Slurm would start a batch script of a user; nothing is submitted.
+
+    Raises:
+        CorralError: SLURM_REFUSED, with what it refuses at sbatch's options; UNREACHABLE.
+    """
+    async with reached(spec, here=here) as (fleet, controller):
+        return await submission.expected_of_script(fleet, controller, user, job)
 
 
 async def has_person(spec: ClusterSpec, user: str, *, here: bool = False) -> bool:

@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
 from fastapi import APIRouter, Request
+from pydantic import ValidationError
 
 from corral import api
 from corral.errors import Code, CorralError
@@ -17,12 +18,22 @@ from corral.jobs.limits import partition_name
 from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
+from corral.slurm.rest.adapters import NEWEST
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
 from corral.spec.values import USER_NAME
 from corral.web import schemas
-from corral.web.routes.jobs import JobId, audited, elsewhere, own_commands, own_job
+from corral.web.routes.jobs import (
+    JobId,
+    Script,
+    audited,
+    elsewhere,
+    fields_of_script,
+    own_commands,
+    own_job,
+    submission_of,
+)
 from corral.web.routes.my_work import limits_of
 from corral.web.routes.policy import asked
 from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
@@ -54,6 +65,7 @@ async def form(session: Viewer, state: Here) -> Any:
         "can_spec": not why,
         "why_no_spec": why,
         "storage": [s.mount for s in spec.storage] if spec else [],
+        "containers": bool(spec and spec.software.containers != "none"),
     }
 
 
@@ -262,10 +274,29 @@ async def expected(fields: dict[str, Any], session: Changer, state: Here) -> dic
 
     ``start_at`` is null where Slurm gives no time. What Slurm or the cluster would refuse is an
     error, with its field where it is about one. Nothing is submitted.
+
+    A batch script (``script`` begins with ``#!``) has the fields of ``POST /api/jobs``.
     """
+    if str(fields.get("script", "")).startswith("#!"):
+        return await _expected_of_script(fields, session, state)
     job = (await _filled(fields, session, state)).spec
     async with state.questions.turn(session.user):
         return asdict(await own_commands(state).expected(session.login, job))
+
+
+async def _expected_of_script(
+    fields: dict[str, Any], session: Session, state: State
+) -> dict[str, Any]:
+    try:
+        batch = Script.model_validate(fields)
+    except ValidationError as error:
+        named = {str(fault["loc"][0]): fault["msg"] for fault in error.errors() if fault["loc"]}
+        words = "; ".join(f"{name}: {text}" for name, text in named.items())
+        raise CorralError(Code.USAGE, words or "this is not a script", fields=named) from error
+    job = await asyncio.to_thread(submission_of, batch, NEWEST)
+    async with state.questions.turn(session.user):
+        with fields_of_script():
+            return asdict(await own_commands(state).script_expected(session.login, job))
 
 
 @router.post("/spec", response_model=schemas.SubmittedJob)

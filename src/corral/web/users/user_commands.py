@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict
 from typing import Any, Final, Protocol, cast
 
 from corral import api
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Job
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.web.slurm.slurmrest import Login, dumps
 from corral.web.tasks.use_case_thread import in_thread
@@ -61,6 +63,10 @@ class UserCommands(Protocol):
         """When Slurm would start a job of ``corral run``'s kind."""
         ...
 
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        """When Slurm would start a batch script as it is."""
+        ...
+
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         """Submit a job of ``corral run``'s kind; returns its number."""
         ...
@@ -105,6 +111,9 @@ class BySsh:
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
         return await in_thread(lambda _: api.expected_start(self._spec, job, user_known=True))
+
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        return await api.script_expected(self._spec, login.user, job)
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         # The points of a sweep are written out: of 100,000 that takes a while.
@@ -169,9 +178,11 @@ class ByHelper:
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
         fields = job.model_dump(mode="json", exclude_defaults=True)
-        reply = await self._first(login, do="expected", fields=fields)
-        start_at = None if reply["start_at"] is None else int(reply["start_at"])
-        return api.ExpectedStart(start_at, str(reply["nodes"]))
+        return _expected(await self._first(login, do="expected", fields=fields))
+
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        fields = asdict(job)
+        return _expected(await self._first(login, do="script-expected", fields=fields))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         fields = job.model_dump(mode="json", exclude_defaults=True)
@@ -188,6 +199,11 @@ class ByHelper:
 
     def _ask(self, login: Login, **request: Any) -> AsyncIterator[dict[str, Any]]:
         return helper_replies(self._path, "corral-web-user", {"token": login.token, **request})
+
+
+def _expected(reply: dict[str, Any]) -> api.ExpectedStart:
+    start_at = None if reply["start_at"] is None else int(reply["start_at"])
+    return api.ExpectedStart(start_at, str(reply["nodes"]))
 
 
 async def helper_replies(

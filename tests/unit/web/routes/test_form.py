@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from corral import api
+from corral.errors import Code, CorralError
 from corral.jobs import submit as submission
 from corral.jobs.upload.manifest import NO_FILES
+from corral.slurm.rest.commands import sbatch_of
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
 from corral.web import schemas
@@ -51,6 +54,7 @@ class Sent(BySsh):
     def __init__(self) -> None:
         super().__init__(ClusterSpec.model_validate(spec()))
         self.jobs: list[api.JobSpec] = []
+        self.scripts: list[Submission] = []
 
     async def submit(self, login: object, job: api.JobSpec) -> int:
         self.jobs.append(job)
@@ -58,6 +62,14 @@ class Sent(BySsh):
 
     async def expected(self, login: object, job: api.JobSpec) -> api.ExpectedStart:
         self.jobs.append(job)
+        return api.ExpectedStart(1795958114, "node1")
+
+    async def script_expected(self, login: object, job: Submission) -> api.ExpectedStart:
+        self.scripts.append(job)
+        if job.partition == "gone":
+            words = "Batch job submission failed: Invalid partition name specified"
+            fields = {"partition": words, "time": words, "mem": words}
+            raise CorralError(Code.SLURM_REFUSED, "Slurm refuses the job", fields=fields)
         return api.ExpectedStart(1795958114, "node1")
 
 
@@ -229,6 +241,57 @@ def test_without_accounting_whom_the_controller_knows_has_the_form() -> None:
             page.app.state.corral.own = Directory()
             await page.login("zoe")
             assert (await page.get("jobs/form")).json()["can_spec"]
+
+    run(work())
+
+
+SCRIPT = {"script": "#!/bin/sh\n#SBATCH --mem=4G\nhostname\n", "workdir": "/shared"}
+
+
+def test_when_a_script_would_start_is_asked_by_the_same_route() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = own = Sent()
+            await page.login("kim")
+            body = {**SCRIPT, "partition": "main", "minutes": 5, "nodes": 2}
+            reply = await page.post("jobs/expected", body)
+            assert reply.json() == {"start_at": 1795958114, "nodes": "node1"}
+            (job,) = own.scripts
+            options = " ".join(sbatch_of(job))
+            assert "--chdir=/shared --partition=main" in options
+            assert "--nodes=2 --time=5" in options
+
+    run(work())
+
+
+def test_what_is_wrong_with_a_script_is_at_its_fields() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            page.app.state.corral.own = Sent()
+            await page.login("kim")
+            reply = await page.post("jobs/expected", {**SCRIPT, "partition": "gone"})
+            assert reply.json()["error"]["code"] == "slurm-refused"
+            assert list(reply.json()["error"]["fields"]) == ["partition", "minutes", "mem"]
+            for route in ("jobs/expected", "jobs"):
+                reply = await page.post(route, {**SCRIPT, "nodes": 0, "account": "a b"})
+                fields = reply.json()["error"]["fields"]
+                assert sorted(fields) == ["account", "nodes"], route
+                assert fields["nodes"] == "Input should be greater than or equal to 1"
+
+    run(work())
+
+
+def test_what_slurmrestd_refuses_of_a_script_is_at_its_field() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+        rest.bodies["submit"] = rest.bodies["refused"]
+        async with Page(rest, spec=spec()) as page:
+            await page.login("kim")
+            reply = await page.post("jobs", SCRIPT)
+            (words,) = reply.json()["error"]["fields"].items()
+            assert words[0] == "partition"
+            assert "Invalid partition name specified" in words[1]
 
     run(work())
 

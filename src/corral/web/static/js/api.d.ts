@@ -426,7 +426,9 @@ export interface JobEvent {
 export interface JobForm {
   schema: Record<string, unknown>;
   can_spec: boolean;
+  why_no_spec: string;
   storage: string[];
+  containers: boolean;
 }
 
 /** A container image on shared storage; size: bytes. */
