@@ -1268,8 +1268,9 @@ class WorkPeriod(TypedDict):
 
 
 class WorkHours(TypedDict):
-    """Hours of the last 7 and 30 days; cut: at least so many."""
+    """Hours of the last 7 and 30 days; cut: at least so many; why_no_cost: "" where it is known."""
 
+    why_no_cost: str
     user: str
     known: bool
     why: str

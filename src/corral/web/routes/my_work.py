@@ -166,19 +166,36 @@ async def hours(request: Request, session: Viewer, state: Here, user: Name = "")
     """GPU and CPU hours of the last 7 and 30 days, and what they cost on rented machines.
 
     ``cut``: there were more jobs than are counted, so it is at least so much. ``cost`` is null
-    where the price of no machine is known here.
+    where the price of no machine is known here, and ``why_no_cost`` has the reason.
     """
     who = _whose(session, user)
     jobs, why, cut, now = await _jobs(request, state, who)
     if why:
-        return {"user": who.user, "known": False, "why": why, "cut": False, "periods": []}
+        none = {"cut": False, "why_no_cost": "", "periods": []}
+        return {"user": who.user, "known": False, "why": why, **none}
     at = time.time()
     costs = await asyncio.to_thread(_costs, state, jobs, now, at)
     periods = [
         {**efficiency.hours(jobs, days, at), "cost": cost}
         for days, cost in zip(PERIODS, costs, strict=True)
     ]
-    return {"user": who.user, "known": True, "why": "", "cut": cut, "periods": periods}
+    why_no_cost = "" if any(costs) else _why_no_cost(state)
+    return {
+        **{"user": who.user, "known": True, "why": "", "cut": cut},
+        **{"why_no_cost": why_no_cost, "periods": periods},
+    }
+
+
+def _why_no_cost(state: State) -> str:
+    """Why no price is known here: a price is a rented machine's, and its owner's ledger has it."""
+    spec = state.spec
+    if spec is None:
+        return "no price is known without the cluster file"
+    if not any(group.capabilities.rental for group in spec.groups):
+        return "the cluster file has no price for machines that are not rented"
+    if here_of(state) is None:
+        return "what machines cost is recorded where they are rented from: corral ui FILE there"
+    return "the price of no rented machine is known"
 
 
 async def _jobs(

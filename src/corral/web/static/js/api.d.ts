@@ -1366,8 +1366,9 @@ export interface WorkEvents {
   events: WorkEvent[];
 }
 
-/** Hours of the last 7 and 30 days; cut: at least so many. */
+/** Hours of the last 7 and 30 days; cut: at least so many; why_no_cost: "" where it is known. */
 export interface WorkHours {
+  why_no_cost: string;
   user: string;
   known: boolean;
   why: string;

@@ -296,7 +296,8 @@ function NowTiles({ work }) {
 export function periodWords({ gpu_hours, gpus_exact, cpu_hours, cost, jobs }, cut) {
   const least = cut ? "at least " : "";
   const gpu = `${cut || !gpus_exact ? "at least " : ""}${hoursWords(gpu_hours)}`;
-  const money = cost && cost.words !== "?" ? `, ${cost.words} $ of rented machines` : "";
+  const dollars = cost?.words === "?" ? "unknown" : cost?.words;
+  const money = cost ? `, ${dollars} $ of rented machines` : "";
   return { gpu, rest: `${least}${hoursWords(cpu_hours)} CPU hours, ${many(jobs, "job")}${money}` };
 }
 
@@ -307,10 +308,14 @@ export function HourTiles({ hours, failure }) {
     return tile(`GPU hours of 7 and 30 days: ${why}`, "unknown");
   }
   if (!hours) return tile("GPU hours", "…");
-  return hours.periods.map((period) => {
-    const { gpu, rest } = periodWords(period, hours.cut);
-    return tile(`GPU hours in ${period.days} days; ${rest}`, gpu);
-  });
+  const { why_no_cost: why } = hours;
+  return [
+    ...hours.periods.map((period) => {
+      const { gpu, rest } = periodWords(period, hours.cut);
+      return tile(`GPU hours in ${period.days} days; ${rest}`, gpu);
+    }),
+    why ? tile(`cost of 7 and 30 days: ${why}`, "unknown") : null,
+  ];
 }
 
 /** @type {[keyof EfficiencyRow, string, boolean][]} */
