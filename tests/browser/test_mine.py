@@ -192,6 +192,29 @@ def test_hours_of_7_and_30_days_and_why_no_cost_is_known(window: Any, desk: Desk
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+def test_idle_gpus_are_on_the_jobs_page_and_in_the_list(window: Any, desk: Desk) -> None:
+    with tab(window, desk) as page:
+        page.goto(f"{desk.url}#jobs/running")
+        row = page.locator("tr[data-job='3001']")
+        row.locator(".state.warn:text('2 idle')").wait_for()
+        assert "gpu001 GPU 6, gpu001 GPU 7" in row.locator(".state.warn[title]").get_attribute(
+            "title"
+        )
+        assert page.locator("tr[data-job='3002'] .state.warn").count() == 0
+        pictures(page, "jobs-idle")
+        page.goto(f"{desk.url}#job/3001")
+        words = page.locator("dt:text-is('use of GPUs') + dd")
+        words.wait_for()
+        assert "2 of 8 idle" in words.inner_text()
+        assert "gpu001 GPU 6, gpu001 GPU 7" in words.inner_text()
+        pictures(page, "job-idle")
+    with tab(window, desk, "zoe") as page:
+        page.goto(f"{desk.url}#jobs/running")
+        page.locator("tr[data-job='3001']").wait_for()
+        page.wait_for_timeout(1000)
+        assert page.locator("text=2 idle").count() == 0, "it is somebody else's"
+
+
 def test_accounts_and_the_other_tables_are_read(window: Any, desk: Desk) -> None:
     with tab(window, desk) as page:
         page.keyboard.press("a")

@@ -1231,6 +1231,13 @@ class Measured(Known):
     over_s: float
 
 
+class GpusOfJobs(TypedDict):
+    """How busy the GPUs of some running jobs are."""
+
+    running: list[RunningJob]
+    measured: Measured
+
+
 class MyWork(TypedDict):
     """What a user's jobs have now."""
 

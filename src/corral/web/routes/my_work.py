@@ -34,6 +34,7 @@ MEASURE_S: Final = 8.0
 MOST_NODES: Final = 128
 """Nodes whose GPUs are asked about for one user."""
 NO_METRICS: Final = "this cluster has no metrics (services: metrics)"
+IDS: Final = r"^[0-9]{1,10}(,[0-9]{1,10}){0,199}$"
 Name = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_.@-]*$")]
 
 
@@ -159,6 +160,33 @@ async def _within(answer: Awaitable[T]) -> T:
         raise CorralError(
             Code.TIMED_OUT, f"the metrics do not answer within {MEASURE_S:g} s"
         ) from error
+
+
+@router.get("/gpus", response_model=schemas.GpusOfJobs)
+async def gpus(
+    request: Request, session: Viewer, state: Here, ids: Annotated[str, Query(pattern=IDS)]
+) -> dict[str, Any]:
+    """How busy the GPUs of running jobs are, one's own and for operators those of others.
+
+    ``ids`` are numbers of jobs with commas between them, at most 200. Others, and jobs that do not
+    run or have no GPUs, are left out.
+    """
+    now = await poller_of(request, session).fresh()
+    known = (now.jobs.get(int(number)) for number in dict.fromkeys(ids.split(",")))
+    active = [
+        job
+        for job in known
+        if job is not None
+        and job.running
+        and (job.gpus or not job.gpus_exact)
+        and (job.user == session.user or session.operates)
+    ]
+    use = await _gpu_use(state, session.user, active)
+    at = time.time()
+    return {
+        "running": [efficiency.running(job, use.value or GpuUse({}, {}), at) for job in active],
+        "measured": {**use.head(), "over_s": use.value.over_s if use.value else 0.0},
+    }
 
 
 @router.get("/hours", response_model=schemas.WorkHours)

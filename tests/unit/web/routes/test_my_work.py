@@ -23,6 +23,7 @@ from tests.unit.web.users.test_owner import EXAMPLES
 DBD = "/slurmdb/v0.0.{v}/"
 SHAPES = {
     "mine": schemas.MyWork,
+    "mine/gpus?ids=3": schemas.GpusOfJobs,
     "mine/hours": schemas.WorkHours,
     "mine/efficiency?days=7": schemas.Efficiency,
     "policy/accounts": schemas.Accounts,

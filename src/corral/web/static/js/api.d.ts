@@ -300,6 +300,12 @@ export interface FormValue {
   value: string;
 }
 
+/** How busy the GPUs of some running jobs are. */
+export interface GpusOfJobs {
+  running: RunningJob[];
+  measured: Measured;
+}
+
 /** The state of Slurm's daemons. */
 export interface Head {
   rev: number;

@@ -2,6 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { WhyFailed } from "./failure.js";
 import { Curves } from "../lib/curves.js";
+import { gpusFact, IdleGpus } from "./idle.js";
 import { exitOf, gpus, timeOf } from "./jobs.js";
 import { listen, now } from "../lib/event_stream.js";
 import { Log } from "../logs/log.js";
@@ -67,8 +68,8 @@ const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${
 /** @param {string} path */
 const code = (path) => path && el("code", null, path);
 
-/** @param {{ job: api.JobDetail, at?: number }} props */
-export function JobFacts({ job, at = Date.now() / 1000 }) {
+/** @param {{ job: api.JobDetail, at?: number, use?: api.GpusOfJobs | null }} props */
+export function JobFacts({ job, at = Date.now() / 1000, use = null }) {
   const started = job.waiting ? "may start" : "started";
   return el(
     "dl",
@@ -79,6 +80,7 @@ export function JobFacts({ job, at = Date.now() / 1000 }) {
     fact("partition", job.qos ? `${job.partition}, QOS ${job.qos}` : job.partition),
     fact("nodes", job.nodes || many(job.node_count, "node")),
     fact("given", givenWords(job)),
+    fact("use of GPUs", job.running && gpusFact(use, job.id)),
     timeFact(job, at),
     fact("submitted", clock(job.submit_at)),
     fact(started, job.start_at && clock(job.start_at)),
@@ -215,6 +217,7 @@ export class JobPage extends Component {
   state = { ranks: [], use: null, wrong: "", following: false };
   newestJob = new Latest();
   newestUse = new Latest();
+  idle = new IdleGpus();
   measured = 0;
   loaded = 0;
   ended = false;
@@ -249,6 +252,7 @@ export class JobPage extends Component {
     this.ended = true;
     this.newestJob.drop();
     this.newestUse.drop();
+    this.idle.drop();
     this.stop();
   }
 
@@ -290,6 +294,7 @@ export class JobPage extends Component {
   measure(job = this.state.job) {
     if (!job || !this.props.me.figures || !job.may || job.waiting) return;
     this.measured = Date.now();
+    this.idle.ask(this.props.me, [job], () => this.ended || this.forceUpdate());
     /** @type {Promise<api.Curves>} */
     const answer = call(`jobs/${this.id}/figures`);
     this.newestUse.take(
@@ -407,7 +412,7 @@ export class JobPage extends Component {
       { key: "facts", class: "card" },
       job.forgotten ? el("p", { class: "dim" }, forgotten) : null,
       job.known_at ? el("p", { class: "reason" }, lastKnown(job.known_at)) : null,
-      JobFacts({ job }),
+      JobFacts({ job, use: this.idle.answer }),
     );
   }
 
