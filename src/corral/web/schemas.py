@@ -460,6 +460,7 @@ class NodeDetail(TypedDict):
     jobs: Rows
     gpus: list[NodeGpu]
     readings: bool
+    health: LastHealth
     events: list[NodeEvent]
     since: float
     journal: bool
@@ -472,6 +473,14 @@ class HealthLine(TypedDict):
     check: str
     word: Literal["ok", "warn", "fail", "none"]
     text: str
+
+
+class LastHealth(TypedDict):
+    """The last check of a node's health; at null: unknown; why: what is unknown of it."""
+
+    at: float | None
+    checks: list[HealthLine]
+    why: str
 
 
 class NodeHealth(TypedDict):

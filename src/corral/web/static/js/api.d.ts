@@ -543,6 +543,13 @@ export interface JournalRow {
   changes?: string[];
 }
 
+/** The last check of a node's health; at null: unknown; why: what is unknown of it. */
+export interface LastHealth {
+  at: number | null;
+  checks: HealthLine[];
+  why: string;
+}
+
 /** The last proof; None: there was none. */
 export interface LastProof {
   proof: Proof | null;
@@ -816,6 +823,7 @@ export interface NodeDetail {
   jobs: Rows;
   gpus: NodeGpu[];
   readings: boolean;
+  health: LastHealth;
   events: NodeEvent[];
   since: number;
   journal: boolean;

@@ -240,7 +240,7 @@ export class NodePage extends Component {
     const facts = NodeFacts({ node, figures: now.figures[node.name] });
     const checks = h(HealthCard, {
       ...{ key: "health", owner: this.owns, health, wrong: unhealthy, checking },
-      check: this.check,
+      ...{ check: this.check, last: detail?.health ?? null },
     });
     return [
       el(
