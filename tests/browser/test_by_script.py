@@ -23,6 +23,9 @@ REFUSED = "Batch job submission failed: Invalid partition name specified"
 def at(chromium: Any, tmp_path: Path) -> Iterator[Desk]:
     cluster = spec()
     cluster["software"]["containers"] = "pyxis"
+    hooks = [{"name": "lab-chat", "url": "https://chat.example.org/secret"}]
+    mail = {"relay": "mail.example.org", "domain": "example.org", "sender": "c@example.org"}
+    cluster["services"]["notify"] = {**mail, "webhooks": hooks}
     with desk(chromium, tmp_path, cluster) as view:
         image, python = Image("/shared/images/torch.sqsh", 5 << 30), "/shared/envs/torch"
         view.helper.environments = Environments((image,), (python,))
@@ -103,3 +106,28 @@ def test_an_image_and_an_environment_are_written_into_the_script(at: Desk) -> No
     page.click("button:text-is('Submit')")
     page.wait_for_url(re.compile(r"#job/1$"))
     assert [body["script"] for body in sent] == [text]
+
+
+def test_a_message_at_its_end_goes_to_a_webhook_by_name(at: Desk) -> None:
+    page = at.page
+    offered = """(id) => [...document.querySelector(id).list.options]
+      .map((option) => [option.value, option.label])"""
+    names = [["lab-chat", "lab-chat (webhook)"], ["kim", "kim (mail to kim@example.org)"]]
+    assert page.evaluate(offered, "input[name=mail]") == names
+    assert "lab-chat (webhook)" in page.inner_text("label:has(input[name=mail])")
+    page.fill("input[name=mail]", "lab-chat")
+    sent = submitted(page, 200, {"id": 1})
+    page.click("button:text-is('Submit')")
+    page.wait_for_url(re.compile(r"#job/1$"))
+    assert [body["mail"] for body in sent] == ["lab-chat"]
+    at.open("submit")
+    page.wait_for_selector("#field-mail")
+    assert page.evaluate(offered, "#field-mail") == names
+    page.fill("#field-command", "true")
+    page.fill("#field-mail", "lab-chat:end,fail")
+    page.click("text=Show the batch script")
+    page.wait_for_selector("pre >> text=#SBATCH --mail-user=lab-chat")
+    page.click("button:text-is('Submit')")
+    page.wait_for_url(re.compile(r"#job/1$"))
+    (fields,) = [asked["fields"] for asked in at.helper.asked if asked["do"] == "submit"]
+    assert fields["mail"] == "lab-chat:end,fail"

@@ -765,6 +765,13 @@ class JobAgain(TypedDict):
     notes: dict[str, str]
 
 
+class Recipient(TypedDict):
+    """Who may get a message at a job's end, by the name that sbatch --mail-user takes."""
+
+    name: str
+    about: str
+
+
 class JobForm(TypedDict):
     """What the form of a job is made from."""
 
@@ -773,6 +780,7 @@ class JobForm(TypedDict):
     why_no_spec: str
     storage: list[str]
     containers: bool
+    recipients: list[Recipient]
 
 
 class PartitionChoice(TypedDict):

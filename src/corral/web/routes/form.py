@@ -53,7 +53,8 @@ KEEP_S: Final = 60.0
 async def form(session: Viewer, state: Here) -> Any:
     """The form of a job: JobSpec's JSON Schema, and the shared folders.
 
-    ``why_no_spec`` is why the viewer submits no job by form, "" where ``can_spec``.
+    ``why_no_spec`` is why the viewer submits no job by form, "" where ``can_spec``. ``recipients``
+    are who gets a message at a job's end (``services.notify``): webhooks, and the viewer by mail.
     """
     spec = state.spec
     why = await why_no_form(state, session)
@@ -65,6 +66,7 @@ async def form(session: Viewer, state: Here) -> Any:
         "can_spec": not why,
         "why_no_spec": why,
         "storage": [s.mount for s in spec.storage] if spec else [],
+        "recipients": _recipients(spec, session.user),
         "containers": bool(spec and spec.software.containers != "none"),
     }
 
@@ -217,6 +219,16 @@ def filled_in(job: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
 def _plain(value: object) -> object:
     """As JSON has it."""
     return [*cast("tuple[object, ...]", value)] if isinstance(value, tuple) else value
+
+
+def _recipients(spec: ClusterSpec | None, user: str) -> list[dict[str, str]]:
+    """Who may get a message about a job: names alone, a webhook's address is the file's."""
+    notify = spec.services.notify if spec else None
+    if notify is None:
+        return []
+    own = f"mail to {user}@{notify.domain}" if notify.relay and notify.domain else ""
+    mail = [{"name": user, "about": own}] if own else []
+    return [*({"name": hook.name, "about": "webhook"} for hook in notify.webhooks), *mail]
 
 
 async def why_no_form(state: State, session: Session) -> str:

@@ -49,7 +49,7 @@ router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
 _SAME: Final = {
     "job-name": "name", "chdir": "workdir", "partition": "partition", "account": "account",
-    "qos": "qos", "array": "array", "output": "output",
+    "qos": "qos", "array": "array", "output": "output", "mail-user": "mail",
 }  # fmt: skip
 _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
     {**_SAME, "time": "minutes", "gres": "gpus", "gpus-per-node": "gpus"}
@@ -80,6 +80,12 @@ class Script(BaseModel):
     )
     output: str = Field(
         default="", max_length=1024, pattern=_NO_CONTROL, description="A file; slurm-%j.out."
+    )
+    mail: str = Field(
+        default="",
+        max_length=512,
+        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.%+@,-]*)?$",
+        description="Who gets a message when it ends or fails: addresses, logins, webhooks.",
     )
     nodes: int | None = Field(default=None, ge=1, le=100_000)
     gpus_per_node: int | None = Field(default=None, ge=0, le=64)
@@ -174,6 +180,8 @@ def submission_of(batch: Script, version: int) -> write.Submission:
     options: dict[str, Any] = {name: value for name, value in given.items() if value}
     if batch.nodes:
         options |= {"minimum_nodes": batch.nodes, "maximum_nodes": batch.nodes}
+    if batch.mail:
+        options |= {"mail_user": batch.mail, "mail_type": ["END", "FAIL"]}
     if batch.gpus_per_node:
         options["tres_per_node"] = f"gres/gpu:{batch.gpus_per_node}"
     if batch.minutes:

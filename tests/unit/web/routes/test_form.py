@@ -265,6 +265,43 @@ def test_when_a_script_would_start_is_asked_by_the_same_route() -> None:
     run(work())
 
 
+NOTIFY = {
+    "relay": "mail.example.org",
+    "domain": "example.org",
+    "sender": "c@example.org",
+    "webhooks": [{"name": "lab-chat", "url": "https://chat.example.org/secret"}],
+}
+
+
+def test_who_may_get_a_message_is_offered_by_name_and_no_address_is() -> None:
+    here = spec()
+    here["services"]["notify"] = NOTIFY
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=here) as page:
+            page.app.state.corral.own = own = Sent()
+            await page.login(USER)
+            reply = await page.get("jobs/form")
+            assert reply.json()["recipients"] == [
+                {"name": "lab-chat", "about": "webhook"},
+                {"name": USER, "about": f"mail to {USER}@example.org"},
+            ]
+            assert "secret" not in reply.text
+            await page.post("jobs/spec", {"command": ["true"], "mail": "lab-chat"})
+            assert own.jobs[0].mail == "lab-chat"
+            body = {**SCRIPT, "mail": "lab-chat,ada@example.org"}
+            (await page.post("jobs/expected", body)).raise_for_status()
+            words = " ".join(sbatch_of(own.scripts[0]))
+            assert "--mail-user=lab-chat,ada@example.org --mail-type=END,FAIL" in words
+            (await page.post("jobs", body)).raise_for_status()
+            job = page.rest.sent[-1][2]["job"]
+            assert (job["mail_user"], job["mail_type"]) == (body["mail"], ["END", "FAIL"])
+            refused = await page.post("jobs", {**SCRIPT, "mail": "--uid=0"})
+            assert list(refused.json()["error"]["fields"]) == ["mail"]
+
+    run(work())
+
+
 def test_what_is_wrong_with_a_script_is_at_its_fields() -> None:
     async def work() -> None:
         async with Page(FakeRest(), spec=spec()) as page:

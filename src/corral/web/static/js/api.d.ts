@@ -435,6 +435,7 @@ export interface JobForm {
   why_no_spec: string;
   storage: string[];
   containers: boolean;
+  recipients: Recipient[];
 }
 
 /** A container image on shared storage; size: bytes. */
@@ -1090,6 +1091,12 @@ export interface RankTimes {
   overlap_ms: number;
   idle_ms: number;
   top: Record<string, unknown>[];
+}
+
+/** Who may get a message at a job's end, by the name that sbatch --mail-user takes. */
+export interface Recipient {
+  name: string;
+  about: string;
 }
 
 /** The answer of a request that failed. */

@@ -1,6 +1,6 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { choice, choicesOf, FreeWords, Offers, offersOf } from "./choices.js";
+import { choice, choicesOf, FreeWords, mailOffers, Offers, offersOf } from "./choices.js";
 import { begunWith, typedOf, wordsOf } from "./resubmission.js";
 import { chosenIn, withEnvironment, withImage } from "./script_edits.js";
 import { TemplateChoice } from "./templates.js";
@@ -45,6 +45,7 @@ const FIRST = [
   "qos",
   "container",
   "python",
+  "mail",
   "env",
 ];
 const LONGEST_PATTERN = 400;
@@ -369,7 +370,7 @@ class JobForm extends Component {
    * @param {Schema} schema
    */
   input(name, schema) {
-    const { form, given, choices, environments } = this.props;
+    const { form, given, choices } = this.props;
     const value = given.form[name];
     const fault = this.state.faults[name];
     const invalid = fault ? { "aria-invalid": true, "aria-describedby": `fault-${name}` } : {};
@@ -377,13 +378,19 @@ class JobForm extends Component {
     if (offered)
       return choice({ name, id: `field-${name}`, ...invalid }, offered, this.chosen(name));
     const script = { placeholder: `${form.storage[0] || ""}/train.py` };
-    const offers = offersOf(name, environments);
+    const offers = this.offers(name);
     return field(name, schema, {
       ...(name === "script" ? script : {}),
       ...(offers.length ? { list: `offers-${name}` } : {}),
       ...begunWith(value),
       ...invalid,
     });
+  }
+
+  /** What is there for a field that may also be typed. @param {string} name */
+  offers(name) {
+    const { form, environments } = this.props;
+    return name === "mail" ? mailOffers(form.recipients) : offersOf(name, environments);
   }
 
   /** What is chosen of a field now; typed before its choices came. @param {string} name */
@@ -413,7 +420,7 @@ class JobForm extends Component {
       notes[name] && el("small", { class: "reason" }, notes[name]),
       h(FreeWords, { offered: choicesOf(name, this.props.choices), chosen: this.chosen(name) }),
       h(Offers, {
-        ...{ name, offers: offersOf(name, environments) },
+        ...{ name, offers: this.offers(name) },
         cut: environments?.cut ?? false,
       }),
       input,
@@ -471,7 +478,7 @@ class JobForm extends Component {
   }
 }
 
-/** @typedef {"name" | "workdir" | "partition" | "account" | "qos" | "nodes" | "gpus" | "minutes" | "array" | "output"} ScriptField */
+/** @typedef {"name" | "workdir" | "partition" | "account" | "qos" | "nodes" | "gpus" | "minutes" | "array" | "output" | "mail"} ScriptField */
 /** @typedef {{ [name in ScriptField]: string }} ScriptValues */
 
 /** The fields next to a script, and what their input takes.
@@ -487,6 +494,7 @@ const SCRIPT_FIELDS = [
   ["minutes", "Limit in minutes", { placeholder: "the partition's", type: "number", min: 1 }],
   ["array", "Tasks of an array", { placeholder: "0-9%4", pattern: "[0-9][0-9,:%\\-]*" }],
   ["output", "File for the output", { placeholder: "slurm-ID.out", maxLength: 1024 }],
+  ["mail", "Message when it ends or fails, to", { placeholder: "nobody", maxLength: 512 }],
 ];
 
 /**
@@ -518,6 +526,7 @@ export function scriptBody(script, values, given) {
     script: script.replaceAll("\r\n", "\n"),
     ...{ name: own("name"), workdir: values.workdir, partition: own("partition") },
     ...{ account: own("account"), qos: own("qos"), array: own("array"), output: own("output") },
+    ...(own("mail") ? { mail: own("mail") } : {}),
     ...(nodes ? { nodes: Number(nodes) } : {}),
     ...(gpus ? { gpus_per_node: Number(gpus) } : {}),
     ...(minutes ? { minutes: Number(minutes) } : {}),
@@ -766,32 +775,49 @@ class ScriptForm extends Component {
     this.setState({ faults: fields, wrong: known ? "" : wrong });
   }
 
+  /** Who may get a message at its end, for that field. @param {string} name */
+  offers(name) {
+    return name === "mail" ? mailOffers(this.props.form.recipients) : [];
+  }
+
+  /**
+   * The input of a field, or its choices.
+   * @param {typeof SCRIPT_FIELDS[number]} row
+   * @param {ScriptValues} values
+   * @param {string | undefined} fault
+   */
+  input([name, , props], values, fault) {
+    const onInput = (
+      /** @type {{ currentTarget: HTMLInputElement | HTMLSelectElement }} */ { currentTarget },
+    ) => this.changed({ typed: { ...this.state.typed, [name]: currentTarget.value } });
+    const marked = { "aria-invalid": true, "aria-describedby": `script-fault-${name}` };
+    const invalid = fault ? marked : {};
+    const offered = choicesOf(name, this.props.choices);
+    if (offered) return choice({ name, onInput, ...invalid }, offered, values[name]);
+    const list = this.offers(name).length ? { list: `offers-${name}` } : {};
+    const all = { name, autocomplete: "off", value: values[name], onInput, ...props };
+    return el("input", /** @type {InputProps} */ ({ ...all, ...list, ...invalid }));
+  }
+
   fields() {
     const { read, typed } = this.state;
     const values = scriptValues(typed, read.fields, this.folder);
     const { atField } = placedFaults(this.state.faults, values, read);
-    return SCRIPT_FIELDS.map(([name, label, props]) => {
+    return SCRIPT_FIELDS.map((row) => {
+      const [name, label] = row;
       const given = read.fields[name];
       const overridden = given && values[name] && values[name] !== given.value;
       const about =
         given && `${overridden ? "overrides" : "from"} line ${given.line} of the script`;
-      const onInput = (
-        /** @type {{ currentTarget: HTMLInputElement | HTMLSelectElement }} */ { currentTarget },
-      ) => this.changed({ typed: { ...this.state.typed, [name]: currentTarget.value } });
       const fault = atField[name];
-      const marked = { "aria-invalid": true, "aria-describedby": `script-fault-${name}` };
-      const invalid = fault ? marked : {};
-      const all = { name, autocomplete: "off", value: values[name], onInput, ...props, ...invalid };
-      const offered = choicesOf(name, this.props.choices);
       return el(
         "label",
         { key: name },
         label,
         about && el("small", null, about),
-        h(FreeWords, { offered, chosen: values[name] }),
-        offered
-          ? choice({ name, onInput, ...invalid }, offered, values[name])
-          : el("input", /** @type {InputProps} */ (all)),
+        h(FreeWords, { offered: choicesOf(name, this.props.choices), chosen: values[name] }),
+        this.input(row, values, fault),
+        h(Offers, { name, offers: this.offers(name), cut: false }),
         fault && el("small", { class: "fault", id: `script-fault-${name}` }, fault),
       );
     });
