@@ -36,6 +36,7 @@ SETTINGS: Final = Path("/etc/corral/web.json")
 LONGEST: Final = 4 << 20
 PATIENCE_S: Final = 12 * 3600.0
 _SUBMISSION: Final = TypeAdapter(Submission)
+_NAMES: Final = TypeAdapter(list[str])
 
 
 class Request(BaseModel):
@@ -185,7 +186,8 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
         )
         _answer(extras.as_dict())
     elif request.do == "templates":
-        folder = await api.job_templates(spec, login.user, here=True)
+        accounts = _NAMES.validate_python(request.fields.get("accounts", []))
+        folder = await api.job_templates(spec, login.user, accounts, here=True)
         for file in folder.as_dict()["files"]:
             _answer({"file": file})
         _answer({"path": folder.path, "trouble": folder.trouble})

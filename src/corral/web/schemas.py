@@ -829,10 +829,13 @@ class JobChoices(TypedDict):
 class JobTemplate(TypedDict):
     """A job file as a filled form; notes: by field, what is not as it is in the file.
 
-    fault: what is wrong with the file, "" for nothing; one on each line.
+    account: whose team keeps it; "" for root, who keeps it for all. name is "" of a team's folder
+    that is not taken. fault: what is wrong with the file, "" for nothing; one on each line.
     """
 
     name: str
+    account: str
+    owner: str
     form: dict[str, object]
     notes: dict[str, str]
     fault: str
@@ -854,7 +857,10 @@ class JobEnvironments(TypedDict):
 
 
 class JobTemplates(TypedDict):
-    """Job files that are kept for all; trouble: why files of the folder are not listed."""
+    """Job files that are kept, for all or by a team.
+
+    trouble: why files of the folder are not listed.
+    """
 
     folder: str
     trouble: str

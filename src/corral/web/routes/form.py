@@ -99,20 +99,23 @@ async def choices(request: Request, session: Viewer, state: Here) -> dict[str, A
 
 @router.get("/templates", response_model=schemas.JobTemplates)
 async def templates(session: Viewer, state: Here) -> Any:
-    """Job files that are kept for all, each as a filled form, or with what is wrong with it.
+    """Job files that are kept for all or by a team, as filled forms, or with what is wrong.
 
     They are in ``corral/templates`` of the first shared storage. Folder and files are root's, else
-    they are not taken: a user's file would be in the forms of others.
+    they are not taken: a user's file would be in the forms of others. Teams' files are in folders
+    there that are named as the viewer's accounts; ``owner`` is the user whose file it is.
     """
     if await why_no_form(state, session):
         return {"folder": "", "trouble": "", "templates": []}
+    members = await asked(state, session, questions.ASSOCIATIONS)
+    own = [m.of.account for m in members.value or () if m.of.user == session.user]
     async with state.questions.turn(session.user):
-        folder = await own_commands(state).templates(session.login)
+        folder = await own_commands(state).templates(session.login, sorted(dict.fromkeys(own)))
     read = await state.workers.templates(folder, session.user) if folder.files else []
     return {
         "folder": folder.path,
         "trouble": folder.trouble,
-        "templates": [_template(file["name"], file["fields"], file["fault"]) for file in read],
+        "templates": [_template(file) for file in read],
     }
 
 
@@ -136,12 +139,14 @@ async def environments(session: Viewer, state: Here) -> Any:
     return listed.value
 
 
-def _template(name: str, fields: dict[str, Any], fault: str) -> dict[str, Any]:
+def _template(file: dict[str, Any]) -> dict[str, Any]:
+    fields = file["fields"]
     form, notes = filled_in(fields)
     if left := sorted((OF_THIS_MACHINE | {"user"}) & fields.keys()):
         words = ", ".join(f"{field} {fields[field]}" for field in left)
         notes["options"] = f"not carried over: {words}"
-    return {"name": name, "form": form, "notes": notes, "fault": fault}
+    named = {name: file[name] for name in ("name", "account", "owner", "fault")}
+    return {**named, "form": form, "notes": notes}
 
 
 @router.get("/{job_id}/again", response_model=schemas.JobAgain)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Final, Protocol, cast
 
@@ -39,8 +39,8 @@ class UserCommands(Protocol):
         """What the job was: its script, its submit line, the form that Corral keeps."""
         ...
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
-        """Job files that are kept for all."""
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        """Job files that are kept for all, and by the teams of these accounts."""
         ...
 
     async def known(self, login: Login) -> bool:
@@ -87,8 +87,8 @@ class BySsh:
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
         return await api.job_recorded(self._spec, login.user, job)
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
-        return await api.job_templates(self._spec, login.user)
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        return await api.job_templates(self._spec, login.user, accounts)
 
     async def known(self, login: Login) -> bool:
         return await api.has_person(self._spec, login.user)
@@ -146,10 +146,11 @@ class ByHelper:
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
         return api.recorded_of(await self._first(login, do="recorded", job=job.id))
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        asked = {"accounts": [*accounts]}
         folder = dict[str, Any]()
         files = list[dict[str, Any]]()
-        async for reply in self._ask(login, do="templates"):  # a line for each file
+        async for reply in self._ask(login, do="templates", fields=asked):  # a line for each file
             if "file" in reply:
                 files.append(reply["file"])
             else:

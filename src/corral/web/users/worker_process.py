@@ -234,7 +234,8 @@ def _template(file: api.TemplateFile, folder: str) -> dict[str, Any]:
             fields = api.template_fields(file, folder)
     except CorralError as error:
         fault = error.tail or error.message
-    return {"name": file.name, "fields": fields, "fault": fault}
+    named = {"name": file.name, "account": file.account, "owner": file.owner}
+    return {**named, "fields": fields, "fault": fault}
 
 
 _ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = MappingProxyType(

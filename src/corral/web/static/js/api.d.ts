@@ -489,15 +489,18 @@ export interface JobRow {
 
 /** A job file as a filled form; notes: by field, what is not as it is in the file.
 
-fault: what is wrong with the file, "" for nothing; one on each line. */
+account: whose team keeps it; "" for root, who keeps it for all. name is "" of a team's folder
+that is not taken. fault: what is wrong with the file, "" for nothing; one on each line. */
 export interface JobTemplate {
   name: string;
+  account: string;
+  owner: string;
   form: Record<string, unknown>;
   notes: Record<string, string>;
   fault: string;
 }
 
-/** Job files that are kept for all; trouble: why files of the folder are not listed. */
+/** Job files that are kept, for all or by a team; trouble: why files of the folder are not listed. */
 export interface JobTemplates {
   folder: string;
   trouble: string;

@@ -3,7 +3,7 @@ import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { choice, choicesOf, FreeWords, mailOffers, Offers, offersOf } from "./choices.js";
 import { begunWith, typedOf, wordsOf } from "./resubmission.js";
 import { chosenIn, withEnvironment, withImage } from "./script_edits.js";
-import { TemplateChoice } from "./templates.js";
+import { keyOf, TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
 import { clock, complain, el, formatted, Loaded, many, pre, span, toast } from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
@@ -917,7 +917,7 @@ export class SubmitCard extends Component {
   filled() {
     const { form, again } = this.props;
     const { kept, template, choices, environments } = this.state;
-    const chosen = template?.name ?? "";
+    const chosen = template ? keyOf(template) : "";
     const choose = (/** @type {api.JobTemplate | null} */ next) =>
       this.setState({ template: next });
     return [
