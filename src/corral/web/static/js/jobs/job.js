@@ -146,10 +146,7 @@ function RunAndProfile({ job, extras, ranks }) {
     { class: "quiet", type: "button", onClick: download },
     "Download the timeline of all ranks",
   );
-  return el(
-    "div",
-    { class: "card" },
-    el("h2", null, "Run and profile"),
+  return view.card("Run and profile", [
     run && el("p", null, link, el("span", { class: "dim" }, `  ${tracking}, run ${run}`)),
     recordings.length
       ? el(
@@ -169,7 +166,7 @@ function RunAndProfile({ job, extras, ranks }) {
           el("p", null, save, " and open it in ", el("code", null, "ui.perfetto.dev"), "."),
         )
       : null,
-  );
+  ]);
 }
 
 /** @param {{ environment: [string, string][] }} props */
@@ -446,9 +443,7 @@ export class JobPage extends Component {
       endedBadly(job) ? h(WhyFailed, { key: `why ${job.state} ${job.end_at}`, job, me }) : null,
       this.columns(job),
       extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
-      script === undefined
-        ? null
-        : el("div", { key: "script", class: "card" }, el("h2", null, "Batch script"), pre(script)),
+      script === undefined ? null : view.card("Batch script", pre(script), null, { key: "script" }),
       extras ? h(Environment, { key: "vars", environment: extras.environment }) : null,
     ];
   }

@@ -5,7 +5,18 @@ import { begunWith, typedOf, wordsOf } from "./resubmission.js";
 import { chosenIn, withEnvironment, withImage } from "./script_edits.js";
 import { keyOf, TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
-import { clock, complain, el, formatted, Loaded, many, pre, span, toast } from "../lib/view.js";
+import {
+  card,
+  clock,
+  complain,
+  el,
+  formatted,
+  Loaded,
+  many,
+  pre,
+  span,
+  toast,
+} from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "../api.js" */
 /** @import { InputProps } from "../lib/view.js" */
@@ -944,17 +955,20 @@ export class SubmitCard extends Component {
   render() {
     const { form, me, again } = this.props;
     const title = again ? `Submit job ${again.label} again` : "Submit a job";
-    return el(
-      "div",
-      { class: "card" },
-      el("div", { class: "row between" }, el("h2", null, title), this.tabs()),
-      form.can_spec ? null : el("p", { class: "dim" }, `No job by form here: ${form.why_no_spec}.`),
-      this.state.mode === "form"
-        ? this.filled()
-        : h(ScriptForm, {
-            ...{ form, me, again, choices: this.state.choices },
-            environments: this.state.environments,
-          }),
+    return card(
+      title,
+      [
+        form.can_spec
+          ? null
+          : el("p", { class: "dim" }, `No job by form here: ${form.why_no_spec}.`),
+        this.state.mode === "form"
+          ? this.filled()
+          : h(ScriptForm, {
+              ...{ form, me, again, choices: this.state.choices },
+              environments: this.state.environments,
+            }),
+      ],
+      this.tabs(),
     );
   }
 }

@@ -7,6 +7,7 @@ import { call, Latest, refused } from "../lib/server.js";
 import {
   ask,
   bar,
+  card,
   clock,
   complain,
   el,
@@ -224,12 +225,7 @@ export class NodePage extends Component {
 
   /** @param {NodeRow | undefined} node */
   content(node) {
-    if (!node)
-      return el(
-        "div",
-        { class: "card" },
-        el("h2", null, now.loaded ? `Slurm knows no node ${this.name}` : "Asking Slurm…"),
-      );
+    if (!node) return card(now.loaded ? `Slurm knows no node ${this.name}` : "Asking Slurm…", null);
     const { detail, health, unhealthy, checking } = this.state;
     const head = el(
       "div",
