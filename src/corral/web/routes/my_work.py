@@ -199,7 +199,7 @@ async def hours(request: Request, session: Viewer, state: Here, user: Name = "")
     who = _whose(session, user)
     jobs, why, cut, now = await _jobs(request, state, who)
     if why:
-        none = {"cut": False, "why_no_cost": "", "periods": []}
+        none: dict[str, Any] = {"cut": False, "why_no_cost": "", "periods": []}
         return {"user": who.user, "known": False, "why": why, **none}
     at = time.time()
     costs = await asyncio.to_thread(_costs, state, jobs, now, at)
