@@ -1,4 +1,4 @@
-"""What tests of the page's own double cannot show: a real Slurm's tokens, and its arrays."""
+"""What tests of the page's own double cannot show: a real Slurm's tokens, arrays and sweeps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import httpx
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import OTHER, Browser, Served, Terminal, run_root, until
+from tests.browser.conftest import OTHER, Browser, Served, Terminal, run_root, until, wait_until
 from tests.embedded.conftest import Live
 
 SUBMIT = sh(
@@ -123,3 +123,48 @@ def test_the_page_of_pending_tasks_cancels_those_alone(
     assert "RUNNING" in states(), "the first one goes on"
     run_root(cluster, cluster.controller, sh("scancel {n}", n=array))
     until(page, lambda: not states(), "nothing is left")
+
+
+def queued(cluster: Live) -> list[str]:
+    """Tasks of kim's jobs that slurmctld has in its queue or has seen end: id and state."""
+    script = sh("squeue --noheader --array --states=all --user={u} --format='%i %T'", u=OTHER)
+    return run_root(cluster, cluster.controller, script).splitlines()
+
+
+def test_a_person_whom_the_file_does_not_name_submits_a_sweep(
+    served: Served, tab: Browser, cluster: Live, people: Callable[..., str]
+) -> None:
+    """The file names nobody but corral: kim is of the nodes' own users and of accounting."""
+    page = tab.page
+    page.goto(served.url)
+    page.fill("input[name=token]", people(OTHER))
+    page.click("text=Log in with the token")
+    page.wait_for_selector(".node")
+    before = queued(cluster)
+    page.goto(f"{served.url}#submit")
+    page.fill("#field-command", "sh -c 'echo lr is {lr}'")
+    page.fill("#field-gpus_per_node", "0")
+    page.click("summary:text-is('More')")
+    page.fill("#field-sweep", "lr=0.1,0.2,0.3")
+    page.fill("#field-at_once", "2")
+    page.click("button:text-is('Show the batch script')")
+    page.wait_for_selector("pre >> text=#SBATCH --array=0-2%2")
+    assert page.inner_text("p[role=status] >> nth=0") == (
+        "3 jobs as one array, 2 of them at once at most."
+    )
+    start = "p[role=status] >> text=Slurm would start it"
+    page.wait_for_selector(start)
+    assert queued(cluster) == before, "nothing is submitted before it is sent"
+    page.click("button:text-is('Submit')")
+    wait_until(page, "/^#job[/][0-9]+$/.test(location.hash)")
+    array = page.evaluate("location.hash.slice(5)")
+
+    def ended() -> list[str]:
+        tasks = sorted(line for line in queued(cluster) if line.startswith(f"{array}_"))
+        return tasks if all(line.endswith("COMPLETED") for line in tasks) else []
+
+    tasks = until(page, ended, "the sweep's jobs end")
+    assert tasks == [f"{array}_{task} COMPLETED" for task in range(3)]
+    text = sh("cat /shared/corral/jobs/{u}/{n}/task-*/rank-0.log", u=OTHER, n=array)
+    lines = run_root(cluster, cluster.controller, text).splitlines()
+    assert sorted(lines) == ["lr is 0.1", "lr is 0.2", "lr is 0.3"]

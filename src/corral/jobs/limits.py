@@ -107,11 +107,17 @@ def gpus_left_out(job: JobSpec, spec: ClusterSpec, *, unasked: bool = False) -> 
     return job.model_copy(update={"gpus_per_node": 1}) if some else job
 
 
-def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
-    """What the cluster file alone rules out."""
+def against_spec(job: JobSpec, spec: ClusterSpec, *, user_known: bool = False) -> list[Refusal]:
+    """What the cluster file alone rules out.
+
+    Args:
+        job: the job.
+        spec: the cluster.
+        user_known: the cluster knows the job's user, whom the file need not name: a directory may.
+    """
     refusals: list[Refusal] = []
     users = [user.name for user in users_of(spec)]
-    if user_of(job, spec) not in users:
+    if not user_known and user_of(job, spec) not in users:
         refusals.append(
             Refusal(f"no user called {job.user}", _one_of("user", job.user or "", users))
         )

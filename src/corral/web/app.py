@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from fastapi import FastAPI, Request
@@ -272,7 +272,16 @@ def _errors(app: FastAPI) -> None:
             f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"
             for detail in error.errors()
         ]
-        body = {"code": Code.USAGE.value, "message": "; ".join(messages[:10])[:2000]}
+        body: dict[str, Any] = {
+            "code": Code.USAGE.value,
+            "message": "; ".join(messages[:10])[:2000],
+        }
+        fields = {
+            str(detail["loc"][1]): str(detail["msg"])[:500]
+            for detail in error.errors()[:10]
+            if len(detail["loc"]) > 1 and detail["loc"][0] == "body"
+        }
+        body |= {"fields": fields} if fields else {}
         return JSONResponse({"error": body}, 422)
 
     @app.exception_handler(HTTPException)

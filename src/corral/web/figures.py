@@ -77,7 +77,7 @@ OF_A_NODE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Curves of one node; the exporters' labels are those of ``roles/services/metrics.py``."""
 GPUS_OF_A_NODE: Final = (
-    '{{__name__=~"corral_gpu_.+|DCGM_FI_DEV_XID_ERRORS|DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",'
+    '{{__name__=~"corral_gpu_.+|corral_health_.+|DCGM_FI_DEV_XID_ERRORS|DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",'
     'cluster="{cluster}",node="{node}"}}'
 )
 OF_NODES: Final[Mapping[str, str]] = MappingProxyType(

@@ -15,8 +15,17 @@ from corral.jobs.batch.script import Place
 from corral.jobs.explanation import NOT_OF_A_SHELL, attach, running_on, shell, shell_script
 from corral.jobs.handle import JobHandle
 from corral.jobs.model import JobSpec
-from corral.jobs.submit import ExpectedStart, dry_run, expected_start, read_expected, submit
+from corral.jobs.submit import (
+    ExpectedStart,
+    dry_run,
+    expected_of_script,
+    expected_start,
+    read_expected,
+    submit,
+)
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec, Storage
+from corral.spec.sections.people import User
 from tests.unit.jobs.conftest import FakeSlurm
 
 
@@ -141,6 +150,30 @@ def test_when_a_job_would_start_is_asked_with_its_own_script(slurm: FakeSlurm) -
     assert "#SBATCH --nodes=2\n" in script and "#SBATCH --time=" in script
     assert made(slurm) == []
     assert slurm.rejected() == ""
+
+
+def test_the_expected_start_of_a_script_by_sbatch_with_its_options(slurm: FakeSlurm) -> None:
+    script = "#!/bin/sh\n#SBATCH --mem=1G\nhostname\n"
+    sent = Submission(script, "", "/shared", partition="main")
+    asked = expected_of_script(slurm.fleet, "node0", "corral", sent)
+    slurm.put("expected", "sbatch: Job 43 to start at 1795958114 using 2 processors on nodes n1\n")
+    assert asyncio.run(asked) == ExpectedStart(1795958114, "n1")
+    assert (slurm.folder / "tested").read_text() == script
+    slurm.put("refuse", "sbatch: error: Memory specification can not be satisfied\n")
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(expected_of_script(slurm.fleet, "node0", "corral", sent))
+    assert caught.value.fields == {"mem": "Memory specification can not be satisfied"}
+    assert "Memory specification can not be satisfied" in caught.value.message
+    assert slurm.rejected() == ""
+
+
+def test_whom_a_directory_names_submits_and_others_are_refused(slurm: FakeSlurm) -> None:
+    """Slurm's programs of this test know one user; the cluster file here names another."""
+    others = spec(slurm).model_copy(update={"users": (User(name="eve", uid=2001),)})
+    job = JobSpec(command=("true",), user="corral")
+    with pytest.raises(CorralError, match="no user called"):
+        asyncio.run(submit(slurm.fleet, "node0", others, job))
+    assert asyncio.run(submit(slurm.fleet, "node0", others, job, user_known=True)).id == 42
 
 
 @pytest.mark.parametrize(

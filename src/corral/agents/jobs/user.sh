@@ -292,32 +292,85 @@ job_program() (
   exit 0
 )
 
-# templates_list MOUNT TOP KIND MOST LONGEST: of each job file in MOUNT/TOP/KIND its name and its text, in base64, or its trouble;
-# "more" where there are more than MOST. Folder and files must be root's, so that no user fills in others' forms.
+# templates_list MOUNT TOP KIND MOST LONGEST ACCOUNT...: of each job file in MOUNT/TOP/KIND its name in base64 and its owner, and
+# on the next line its text in base64 or its trouble; "more" where there are more than MOST. Folder and files must be root's, so
+# that no user fills in others' forms. Then those of each account's team, in a folder of that name there.
 templates_list() (
-  folder=$1/$2/$3 count=0
+  folder=$1/$2/$3 most=$4 longest=$5
   [ -e "$folder" ] || [ -L "$folder" ] || exit 0
   held "$1" 0 && roots "$1/$2" && roots "$folder" || exit 1
   if [ ! -r "$folder" ] || ! cd "$folder"; then
     echo "$folder cannot be read" >&2
     exit 1
   fi
+  templates_in template_trouble "$most" "$longest"
+  shift 5
+  for account; do
+    team_templates "$account" "$most" "$longest"
+  done
+)
+
+# templates_in TROUBLE MOST LONGEST: the job files of the working folder that the function TROUBLE has nothing against.
+templates_in() {
+  count=0
   for file in ./*.yaml ./*.yml; do
     [ -e "$file" ] || [ -L "$file" ] || continue
     count=$((count + 1))
-    if [ "$count" -gt "$4" ]; then
+    if [ "$count" -gt "$2" ]; then
       echo more
-      exit 0
+      break
     fi
-    printf 'file %s\n' "$(printf %s "${file#./}" | base64 -w0)"
-    trouble=$(template_trouble "$file" "$5")
+    printf 'file %s %s\n' "$(printf %s "${file#./}" | base64 -w0)" "$(stat -c %U "$file")"
+    trouble=$("$1" "$file" "$3")
     if [ -n "$trouble" ]; then
       printf 'trouble %s\n' "$trouble"
     else
-      printf 'text %s\n' "$(head -c "$5" "$file" | base64 -w0)"
+      # A pipe that comes in the place of a file meanwhile is not waited for.
+      printf 'text %s\n' "$(timeout 5 head -c "$3" "$file" | base64 -w0)"
     fi
   done
+}
+
+# team_templates ACCOUNT MOST LONGEST: those of an account's team, behind a line "team ACCOUNT" and, where none is taken, why.
+# The folder is in root's, which nobody else can replace; root gives it to a user or a group, who alone may write there.
+team_templates() (
+  [ -e "$1" ] || [ -L "$1" ] || exit 0
+  printf 'team %s\n' "$1"
+  if [ -L "$1" ] || [ ! -d "$1" ]; then
+    echo "closed it is not a plain folder"
+  elif stat -c %A "$1" | grep -q '^........w'; then
+    echo "closed others than its owner and group may write to it"
+  elif [ ! -r "$1" ] || ! cd "./$1"; then
+    echo "closed you may not read it"
+  else
+    group=$(stat -c %g .) owner=$(stat -c %u .) shared=
+    if stat -c %A . | grep -q '^.....w'; then shared=yes; fi
+    templates_in team_trouble "$2" "$3"
+  fi
 )
+
+# team_trouble FILE LONGEST: why it is not taken; $owner and $group are those of the folder, $shared is set where the group writes.
+team_trouble() {
+  if [ -L "$1" ] || [ ! -f "$1" ]; then
+    echo "it is not a plain file"
+  elif ! team_owns "$(stat -c %u "$1")" "$(stat -c %U "$1")"; then
+    echo "it belongs to $(stat -c %U "$1"), who is not of the team"
+  elif stat -c %A "$1" | grep -q '^........w'; then
+    echo "others than the team may write to it"
+  elif stat -c %A "$1" | grep -q '^.....w' && [ "$(stat -c %g "$1")" != "$group" ]; then
+    echo "another group than the team's may write to it"
+  elif [ ! -r "$1" ]; then
+    echo "you may not read it"
+  elif [ "$(stat -c %s "$1")" -gt "$2" ]; then
+    echo "it is larger than $2 bytes"
+  fi
+}
+
+# team_owns UID NAME: whether a file of this user is taken: root's, the folder's owner's, and where the group writes its members'.
+team_owns() {
+  [ "$1" != 0 ] && [ "$1" != "$owner" ] || return 0
+  [ -n "$shared" ] && id -G "$2" 2>/dev/null | tr ' ' '\n' | grep -qx "$group"
+}
 
 # template_trouble FILE LONGEST: why it is not taken; nothing where it is.
 template_trouble() {

@@ -19,6 +19,7 @@ from corral.jobs.profile.profiler import FOLDER
 from corral.jobs.submit import ExpectedStart
 from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
 from corral.roles.services.mlflow import uri
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
 
@@ -75,7 +76,7 @@ async def submit_here(spec: ClusterSpec, job: JobSpec) -> JobHandle:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
     async with reached(spec, here=True) as (fleet, controller):
-        return await submission.submit(fleet, controller, spec, job)
+        return await submission.submit(fleet, controller, spec, job, user_known=True)
 
 
 async def expected_here(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
@@ -85,7 +86,35 @@ async def expected_here(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
     async with reached(spec, here=True) as (fleet, controller):
-        return await submission.expected_start(fleet, controller, spec, job)
+        return await submission.expected_start(fleet, controller, spec, job, user_known=True)
+
+
+async def script_expected(
+    spec: ClusterSpec, user: str, job: Submission, *, here: bool = False
+) -> ExpectedStart:
+    """When Slurm would start a batch script of a user; nothing is submitted.
+
+    Raises:
+        CorralError: SLURM_REFUSED, with what it refuses at sbatch's options; UNREACHABLE.
+    """
+    async with reached(spec, here=here) as (fleet, controller):
+        return await submission.expected_of_script(fleet, controller, user, job)
+
+
+async def has_person(spec: ClusterSpec, user: str, *, here: bool = False) -> bool:
+    """Whether the controller knows a user, of a directory too; root is none.
+
+    Args:
+        spec: the cluster.
+        user: a name, as Slurm has it.
+        here: this process is on the controller and runs as that user.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
+    """
+    async with reached(spec, here=here) as (fleet, controller):
+        result = await fleet.run(controller, sh("id -u -- {user}", user=user), timeout=30)
+    return result.ok and result.stdout.strip() not in ("", "0")
 
 
 async def make_room(spec: ClusterSpec, user: str) -> None:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -20,6 +23,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.directives import Directive, directives, nodes_of
 from corral.slurm.records import Job
 from corral.slurm.rest import write
+from corral.slurm.rest.adapters import NEWEST
 from corral.slurm.rest.write import faults_of
 from corral.slurm.tres import asked
 from corral.web import schemas
@@ -46,8 +50,12 @@ router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
 _SAME: Final = {
     "job-name": "name", "chdir": "workdir", "partition": "partition", "account": "account",
-    "qos": "qos", "array": "array", "output": "output",
+    "qos": "qos", "array": "array", "output": "output", "mail-user": "mail",
 }  # fmt: skip
+_FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {**_SAME, "time": "minutes", "gres": "gpus", "gpus-per-node": "gpus"}
+)
+"""The field next to a script for an option of sbatch, where there is one."""
 LAST_KNOWN_S: Final = 3.0
 """How long slurmctld is waited for where the last known state of a job is there."""
 SILENT_S: Final = 0.5
@@ -73,6 +81,12 @@ class Script(BaseModel):
     )
     output: str = Field(
         default="", max_length=1024, pattern=_NO_CONTROL, description="A file; slurm-%j.out."
+    )
+    mail: str = Field(
+        default="",
+        max_length=512,
+        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.%+@,-]*)?$",
+        description="Who gets a message when it ends or fails: addresses, logins, webhooks.",
     )
     nodes: int | None = Field(default=None, ge=1, le=100_000)
     gpus_per_node: int | None = Field(default=None, ge=0, le=64)
@@ -132,20 +146,50 @@ def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> 
 
 @router.post("", response_model=schemas.SubmittedJob)
 async def submit(request: Request, batch: Script, session: Changer, state: Here) -> Any:
-    """Submit a script with the user's own token."""
+    """Submit a script with the user's own token.
+
+    What Slurm refuses is at its field, or under the name of the option of sbatch that no field has.
+    """
+    number = await state.rest.version(session.login) if batch.minutes else NEWEST
+    submission = await asyncio.to_thread(submission_of, batch, number)
+    with fields_of_script():
+        sent = state.rest.submit(session.login, submission)
+        number = await audited(state, session, "submit", batch.name or "job", sent)
+    poller_of(request, session).nudge()
+    return {"id": number}
+
+
+@contextmanager
+def fields_of_script() -> Generator[None]:
+    """A refusal of sbatch's options is one of the fields next to a script.
+
+    Raises:
+        CorralError: with the names of the fields.
+    """
+    try:
+        yield
+    except CorralError as error:
+        if not error.fields:
+            raise
+        named = {_FIELD_OF.get(name, name): text for name, text in error.fields.items()}
+        raise replace(error, fields=named) from error
+
+
+def submission_of(batch: Script, version: int) -> write.Submission:
+    """A script as it goes to Slurm, of an API's version."""
     given = {"account": batch.account, "qos": batch.qos, "array": batch.array}
     options: dict[str, Any] = {name: value for name, value in given.items() if value}
     if batch.nodes:
         options |= {"minimum_nodes": batch.nodes, "maximum_nodes": batch.nodes}
+    if batch.mail:
+        options |= {"mail_user": batch.mail, "mail_type": ["END", "FAIL"]}
     if batch.gpus_per_node:
         options["tres_per_node"] = f"gres/gpu:{batch.gpus_per_node}"
     if batch.minutes:
-        number = await state.rest.version(session.login)
-        options |= write.limit_body(batch.minutes, number)
-    options_read = await asyncio.to_thread(directives, batch.script)
-    names = {directive.name for directive in options_read}
+        options |= write.limit_body(batch.minutes, version)
+    names = {directive.name for directive in directives(batch.script)}
     default = f"{batch.workdir.rstrip('/')}/slurm-%j.out"
-    submission = write.Submission(
+    return write.Submission(
         script=batch.script,
         name=batch.name or ("" if "job-name" in names else "job"),
         workdir=batch.workdir,
@@ -153,10 +197,6 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
         stdout=batch.output or ("" if "output" in names else default),
         options=options,
     )
-    sent = state.rest.submit(session.login, submission)
-    number = await audited(state, session, "submit", batch.name or "job", sent)
-    poller_of(request, session).nudge()
-    return {"id": number}
 
 
 class Draft(BaseModel):

@@ -16,6 +16,7 @@ from corral.errors import Code, CorralError
 from corral.slurm import command as slurm
 from corral.slurm.array_tasks import array_label, without_limit
 from corral.slurm.command import Command
+from corral.slurm.directives import refused_options
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past_jobs, read, write
@@ -268,6 +269,9 @@ class ByCommands:
             Code.FORBIDDEN if denied else Code.SLURM_REFUSED,
             f"{doing or command[0]}: {words or f'exit status {result.status}'}",
             hint="only the owner of the job or an operator can do this" if denied else "",
+            fields={option: words for option in refused_options((result.err or "").splitlines())}
+            if command[0] == "sbatch"
+            else {},
         )
 
 

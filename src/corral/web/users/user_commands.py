@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import asdict
 from typing import Any, Final, Protocol, cast
 
 from corral import api
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Job
+from corral.slurm.rest.write import Submission
 from corral.web.settings import Declared
 from corral.web.slurm.slurmrest import Login, dumps
 from corral.web.tasks.use_case_thread import in_thread
@@ -37,8 +39,12 @@ class UserCommands(Protocol):
         """What the job was: its script, its submit line, the form that Corral keeps."""
         ...
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
-        """Job files that are kept for all."""
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        """Job files that are kept for all, and by the teams of these accounts."""
+        ...
+
+    async def known(self, login: Login) -> bool:
+        """Whether the controller knows the user, whom the cluster file need not name."""
         ...
 
     async def environments(self, login: Login) -> api.Environments:
@@ -55,6 +61,10 @@ class UserCommands(Protocol):
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
         """When Slurm would start a job of ``corral run``'s kind."""
+        ...
+
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        """When Slurm would start a batch script as it is."""
         ...
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
@@ -77,8 +87,11 @@ class BySsh:
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
         return await api.job_recorded(self._declared.spec, login.user, job)
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
-        return await api.job_templates(self._declared.spec, login.user)
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        return await api.job_templates(self._declared.spec, login.user, accounts)
+
+    async def known(self, login: Login) -> bool:
+        return await api.has_person(self._declared.spec, login.user)
 
     async def environments(self, login: Login) -> api.Environments:
         return await api.job_environments(self._declared.spec, login.user)
@@ -97,11 +110,17 @@ class BySsh:
         )
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
-        return await in_thread(lambda _: api.expected_start(self._declared.spec, job))
+        spec = self._declared.spec
+        return await in_thread(lambda _: api.expected_start(spec, job, user_known=True))
+
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        return await api.script_expected(self._declared.spec, login.user, job)
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         # The points of a sweep are written out: of 100,000 that takes a while.
-        return (await in_thread(lambda _: api.submit(self._declared.spec, job))).id
+        spec = self._declared.spec
+        made = await in_thread(lambda _: api.submit(spec, job, user_known=True))
+        return made.id
 
 
 class ByHelper:
@@ -129,15 +148,25 @@ class ByHelper:
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
         return api.recorded_of(await self._first(login, do="recorded", job=job.id))
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        asked = {"accounts": [*accounts]}
         folder = dict[str, Any]()
         files = list[dict[str, Any]]()
-        async for reply in self._ask(login, do="templates"):  # a line for each file
+        async for reply in self._ask(login, do="templates", fields=asked):  # a line for each file
             if "file" in reply:
                 files.append(reply["file"])
             else:
                 folder = reply
         return api.templates_of({**folder, "files": files})
+
+    async def known(self, login: Login) -> bool:
+        try:
+            await self._first(login, do="known")
+        except CorralError as error:
+            if error.code not in (Code.NOT_FOUND, Code.FORBIDDEN):
+                raise
+            return False
+        return True
 
     async def environments(self, login: Login) -> api.Environments:
         return api.environments_of(await self._first(login, do="environments"))
@@ -152,9 +181,11 @@ class ByHelper:
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
         fields = job.model_dump(mode="json", exclude_defaults=True)
-        reply = await self._first(login, do="expected", fields=fields)
-        start_at = None if reply["start_at"] is None else int(reply["start_at"])
-        return api.ExpectedStart(start_at, str(reply["nodes"]))
+        return _expected(await self._first(login, do="expected", fields=fields))
+
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        fields = asdict(job)
+        return _expected(await self._first(login, do="script-expected", fields=fields))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         fields = job.model_dump(mode="json", exclude_defaults=True)
@@ -171,6 +202,11 @@ class ByHelper:
 
     def _ask(self, login: Login, **request: Any) -> AsyncIterator[dict[str, Any]]:
         return helper_replies(self._path, "corral-web-user", {"token": login.token, **request})
+
+
+def _expected(reply: dict[str, Any]) -> api.ExpectedStart:
+    start_at = None if reply["start_at"] is None else int(reply["start_at"])
+    return api.ExpectedStart(start_at, str(reply["nodes"]))
 
 
 async def helper_replies(

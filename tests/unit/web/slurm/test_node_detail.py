@@ -22,7 +22,7 @@ from corral.slurm.states.nodes import NodeState
 from corral.web import app as web_app
 from corral.web import schemas
 from corral.web.figures import Prometheus
-from corral.web.routes.nodes import MOST_EVENTS
+from corral.web.routes.nodes import MOST_EVENTS, last_health
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.node_gpus import given, gpus_of, jobs_on
 from corral.web.slurm.snapshot import Snapshot
@@ -53,6 +53,34 @@ def job(number: int, nodes: str, *detail: str, gpus: int = 1) -> Job:
         gpus=gpus,
         gres_detail=detail,
     )
+
+
+def health(**results: int) -> list[api.Reading]:
+    """A node's metrics of its last check."""
+    lines = [api.Reading("corral_health_check", {"check": c}, float(v)) for c, v in results.items()]
+    return [*lines, api.Reading("corral_health_time_seconds", {}, 1795000000.0)]
+
+
+def test_the_last_health_check_is_that_of_the_nodes_metrics() -> None:
+    """Whom the page of the controller serves read "Unknown here" of it, administrators too."""
+    reason = {"reason": "health.xid: GPU 3: Xid 79", "reason_at": 1794000000}
+    seen = last_health(node("IDLE+DRAIN", **reason), health(xid=2, disk=1, gpus=0, ib=-1))
+    assert (seen["at"], seen["why"]) == (1795000000.0, "")
+    lines = {line["check"]: (line["word"], line["text"]) for line in seen["checks"]}
+    assert lines["health.xid"] == ("fail", "GPU 3: Xid 79")
+    assert lines["health.disk"][0] == "warn" and lines["health.disk"][1].count(". ") >= 1
+    assert lines["health.gpus"] == ("ok", "")
+    assert lines["health.ib"] == ("none", "")
+
+
+def test_without_metrics_what_drained_the_node_is_known_and_the_rest_is_not() -> None:
+    reason = {"reason": "health.disk: /tmp is 99 % full", "reason_at": 1794000000}
+    seen = last_health(node("IDLE+DRAIN", **reason), [])
+    assert seen["checks"] == [{"check": "health.disk", "word": "fail", "text": "/tmp is 99 % full"}]
+    assert seen["at"] == 1794000000
+    assert "no metrics" in seen["why"]
+    other = last_health(node("IDLE+DRAIN", reason="maintenance"), [])
+    assert (other["at"], other["checks"]) == (None, [])
 
 
 @pytest.mark.parametrize(

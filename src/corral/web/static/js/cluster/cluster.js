@@ -414,29 +414,25 @@ class NodesCard extends Component {
     const { test, wrong } = nodeTest(chosen.filter);
     const { groups, kinds, count } = arranged(now.nodes.values(), test, chosen.grouping);
     const none = now.loaded ? "No node matches." : "Asking Slurm…";
-    return el(
-      "div",
-      { class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Nodes"),
-        h(Legend, { words: this.props.me.node_kinds, kinds }),
-      ),
-      el(
-        "div",
-        { class: "row" },
-        this.controls(count),
-        el("span", { class: "reason", role: "status" }, wrong),
-      ),
-      this.bulk(test, count),
-      el("br"),
-      el(
-        "div",
-        { class: "groups" },
-        count ? null : el("p", { class: "dim" }, none),
-        groups.map(([name, nodes]) => h(Group, { key: name, name, nodes, count })),
-      ),
+    return view.card(
+      "Nodes",
+      [
+        el(
+          "div",
+          { class: "row" },
+          this.controls(count),
+          el("span", { class: "reason", role: "status" }, wrong),
+        ),
+        this.bulk(test, count),
+        el("br"),
+        el(
+          "div",
+          { class: "groups" },
+          count ? null : el("p", { class: "dim" }, none),
+          groups.map(([name, nodes]) => h(Group, { key: name, name, nodes, count })),
+        ),
+      ],
+      h(Legend, { words: this.props.me.node_kinds, kinds }),
     );
   }
 }
@@ -480,11 +476,13 @@ class Timeline extends Component {
   }
 
   render() {
-    return el(
-      "div",
-      { class: "card", hidden: !this.state.shown },
-      el("h2", null, "Since this page was opened"),
+    return view.card(
+      "Since this page was opened",
       el("div", { class: "plot", ref: this.place }),
+      null,
+      {
+        hidden: !this.state.shown,
+      },
     );
   }
 }

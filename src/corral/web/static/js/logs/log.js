@@ -5,7 +5,7 @@ import { bytes, fileWords } from "./logtext.js";
 import { logPath, LogSearch } from "./logsearch.js";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
 import { inFront, stream, whileInFront } from "../lib/streams.js";
-import { complain, el } from "../lib/view.js";
+import { card, complain, el } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 
 const EARLIER = 128 << 10;
@@ -346,32 +346,28 @@ export class Log extends Component {
     const { file, files, task, wrap } = this.state;
     const names = files.filter(({ trouble }) => !trouble).map(({ name }) => name);
     const searched = file === "all" ? names : [file];
-    return el(
-      "div",
-      { class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Output"),
-        el("span", { class: "dim", role: "status" }, this.words),
-      ),
-      el("div", { class: "row logbar" }, this.choices(), this.buttons()),
-      task
-        ? h(LogSearch, {
-            key: `${task} ${file}`,
-            job: task,
-            files: searched,
-            go: this.toHit,
-            mark: (/** @type {string} */ text) => this.shown?.seek(text),
-          })
-        : null,
-      el("pre", {
-        class: wrap ? "log" : "log nowrap",
-        role: "log",
-        tabIndex: 0,
-        "aria-label": "Output of the job",
-        ref: this.box,
-      }),
+    return card(
+      "Output",
+      [
+        el("div", { class: "row logbar" }, this.choices(), this.buttons()),
+        task
+          ? h(LogSearch, {
+              key: `${task} ${file}`,
+              job: task,
+              files: searched,
+              go: this.toHit,
+              mark: (/** @type {string} */ text) => this.shown?.seek(text),
+            })
+          : null,
+        el("pre", {
+          class: wrap ? "log" : "log nowrap",
+          role: "log",
+          tabIndex: 0,
+          "aria-label": "Output of the job",
+          ref: this.box,
+        }),
+      ],
+      el("span", { class: "dim", role: "status" }, this.words),
     );
   }
 }

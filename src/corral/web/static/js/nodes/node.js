@@ -7,6 +7,7 @@ import { call, Latest, refused } from "../lib/server.js";
 import {
   ask,
   bar,
+  card,
   clock,
   complain,
   el,
@@ -216,12 +217,7 @@ export class NodePage extends Component {
 
   /** @param {NodeRow | undefined} node */
   content(node) {
-    if (!node)
-      return el(
-        "div",
-        { class: "card" },
-        el("h2", null, now.loaded ? `Slurm knows no node ${this.name}` : "Asking Slurm…"),
-      );
+    if (!node) return card(now.loaded ? `Slurm knows no node ${this.name}` : "Asking Slurm…", null);
     const { detail, health, unhealthy, checking } = this.state;
     const head = el(
       "div",
@@ -232,7 +228,7 @@ export class NodePage extends Component {
     const facts = NodeFacts({ node, figures: now.figures[node.name] });
     const checks = h(HealthCard, {
       ...{ key: "health", owner: this.owns, health, wrong: unhealthy, checking },
-      check: this.check,
+      ...{ check: this.check, last: detail?.health ?? null },
     });
     return [
       el(
