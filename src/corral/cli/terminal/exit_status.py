@@ -12,8 +12,9 @@ from typing import Final
 import typer
 
 from corral.cli.terminal import usage
+from corral.cli.terminal.correction import command_of
 from corral.cli.terminal.ui import InterruptedByUserError, Ui, show_error
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, Exit
 from corral.state_dir import VARIABLE
 
 INTERRUPTED: Final = 130
@@ -31,6 +32,10 @@ def ended(error: Exception, words: Sequence[str]) -> int:
         _interrupted(ui, error, shlex.join(["corral", *words]))
         return INTERRUPTED
     shown = error if isinstance(error, CorralError) else _as_corral_error(error, own)
+    if shown.exit is Exit.USAGE and not shown.command and shown.code is not Code.SPEC_INVALID:
+        # Which of a script's commands it is; not its words, which may have a secret.
+        path, _ = command_of(own)
+        shown.command = " ".join(path) if path[1:] else ""
     show_error(ui, shown)
     return int(shown.exit)
 
