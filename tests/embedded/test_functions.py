@@ -1,4 +1,4 @@
-"""Functions as jobs: the example, results, exceptions, arrays, cancellation, limits, two nodes.
+"""Functions as jobs: the example of docs/guide/jobs.md, results, exceptions, arrays, cancellation, limits, two nodes.
 
 The nodes' Python is another one than this machine's, as it often is.
 """
