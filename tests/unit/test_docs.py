@@ -443,3 +443,42 @@ def test_services_in_python_are_named() -> None:
     apart = {"page", "metrics", "mlflow", "corral_wheels"}  # Corral's or MLflow's own environment
     assert python - apart == named.keys()
     assert [words for words in named.values() if words not in " ".join(text.split())] == []
+
+
+SUPPORT = REPO / "docs/guide/support.md"
+STATES = ("in CI", "slow test", "by hand", "from documents", "by nobody", "no")
+
+
+def rows_of_support() -> list[str]:
+    text = SUPPORT.read_text()
+    return [r for r in text.splitlines() if re.match(r"\| (?!version|provider|feature|\|)", r)]
+
+
+def test_each_row_of_the_support_page_has_a_state() -> None:
+    rows = rows_of_support()
+    assert len(rows) > 40
+    assert [row for row in rows if not any(state in row for state in STATES)] == []
+    assert [row for row in rows if re.search(r"\btested\b(?! by| with)", row)] == []
+
+
+def test_the_support_page_has_slow_tests_as_slow() -> None:
+    """``in CI`` behind a test that no CI run takes would be untrue; .ci/part 0 is no slow test."""
+    if (REPO / ".ci/part").read_text().strip() == "0":
+        assert "CI takes no slow tests now" in SUPPORT.read_text()
+    for row in rows_of_support():
+        named = [REPO / name for name in re.findall(r"`(tests/[\w/]+\.py)`", row)]
+        slow = [f for f in named if not in_each_run(f) or is_slow_there(f)]
+        assert not slow or "slow test" in row, row
+        undated = re.search(r"by hand(?!, 2026|.*without a record|: the same records)", row)
+        assert not undated or "measurements/" in row, row
+
+
+def is_slow_there(test: Path) -> bool:
+    """Of tests/machines each run takes test_lab alone (its conftest.py)."""
+    return test.parent.name == "machines" and test.name != "test_lab.py"
+
+
+def test_days_of_the_support_page_have_a_note_or_a_record() -> None:
+    """Of records: the day in their name."""
+    for link in re.findall(r"\(\.\./measurements/([\w.-]+)\)", SUPPORT.read_text()):
+        assert (REPO / "docs/measurements" / link).is_file(), link
