@@ -22,6 +22,7 @@ from corral.roles.slurm import auth_key, controller
 from corral.spec.findings import Level
 from corral.spec.load import READ_RULES, load, load_text
 from corral.spec.models import Network
+from corral.spec.providers import PROVIDERS
 from corral.state import own_secret
 from corral.state.system import directory
 from tests.guide_blocks import SHELLS, Block, all_blocks, blocks_of, not_printed
@@ -482,3 +483,8 @@ def test_days_of_the_support_page_have_a_note_or_a_record() -> None:
     """Of records: the day in their name."""
     for link in re.findall(r"\(\.\./measurements/([\w.-]+)\)", SUPPORT.read_text()):
         assert (REPO / "docs/measurements" / link).is_file(), link
+
+
+def test_the_page_about_the_cluster_file_names_each_provider() -> None:
+    text = (REPO / "docs/guide/cluster-file.md").read_text()
+    assert [name for name in PROVIDERS if f"| `{name}` |" not in text] == []

@@ -160,6 +160,12 @@ def test_each_command_has_a_page() -> None:
     )
     assert "\\fB\\-N, \\-\\-nodes N\\fR\nNumber of nodes." in run
     assert ".SH EXAMPLES\n.nf\ncorral run train.py" in run
+    for name in (
+        "CORRAL_SUDO_PASSWORD_FILE",
+        "TAILSCALE_OAUTH_CLIENT_SECRET",
+        "RUNPOD_GUARD_API_KEY",
+    ):
+        assert name in pages["corral.1"]
     assert ".BR corral\\-bench\\-run (1)" in pages["corral-bench.1"]
     assert ".BR corral\\-bench (1)" in pages["corral-bench-run.1"]
     assert "corral-ui-token-create.1" in pages
