@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.embedded.conftest import EXAMPLES
+from tests.embedded.conftest import CLEAN_UP, EXAMPLES
 from tests.guide_blocks import SHELLS, Block, not_printed, run_by
 
 from corral.hosts.quote import sh
@@ -43,7 +43,7 @@ def place(cluster: Live, tmp_path: Path) -> Iterator[Path]:
     (tmp_path / ".ssh").mkdir(mode=0o700)
     shutil.copytree(EXAMPLES, tmp_path / "examples")
     yield tmp_path
-    cluster.run(cluster.controller, sh("scancel --quiet --state=PENDING --state=RUNNING; true"))
+    cluster.run(cluster.controller, CLEAN_UP)
 
 
 def test_some_blocks_are_run_here() -> None:
@@ -97,11 +97,11 @@ def test_a_program_succeeds(block: Block, cluster: Live, place: Path) -> None:
 def nginx(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Debian's nginx, unpacked: its installation would start a server on this machine."""
     folder = tmp_path_factory.mktemp("nginx")
-    words = ("apt-get", "download", "-q", "nginx-light")
+    words = ("apt-get", "download", "-q", "nginx")
     fetched = subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=120)
     package = next(folder.glob("*.deb"), None)
     if package is None:
-        pytest.skip(f"no nginx-light: {fetched.stderr[-200:]}")
+        pytest.skip(f"no nginx: {fetched.stderr[-200:]}")
     subprocess.run(["dpkg", "-x", package, folder / "root"], check=True)
     return folder / "root/usr/sbin/nginx"
 
@@ -113,9 +113,11 @@ def test_nginx_takes_a_block(block: Block, wrong: bool, nginx: Path, tmp_path: P
     (tmp_path / "corral-secret").write_text('proxy_set_header X-Corral-Secret "x";\n')
     if wrong:
         text = text.replace("proxy_pass", "proxy_past")
+    kinds = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+    own = "".join(f"{kind}_temp_path {tmp_path}/{kind}; " for kind in kinds)
     (tmp_path / "nginx.conf").write_text(
-        f"pid {tmp_path}/pid; events {{}} http {{ access_log off; server {{ listen 127.0.0.1:1;\n"
-        f"{text}\n}} }}"
+        f"pid {tmp_path}/pid; events {{}} http {{ {own} access_log off;\n"
+        f"server {{ listen 127.0.0.1:1;\n{text}\n}} }}"
     )
     words = [nginx, "-t", "-p", tmp_path, "-c", tmp_path / "nginx.conf", "-e", "stderr"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)

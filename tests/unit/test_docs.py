@@ -17,6 +17,7 @@ import pytest
 from corral.api.page import token_store
 from corral.cli.main import VERBS, load_verb
 from corral.errors import CODES
+from corral.prove.measure.gpu import model_of
 from corral.roles.services import rental_guard
 from corral.roles.slurm import auth_key, controller
 from corral.spec.findings import Level
@@ -489,3 +490,13 @@ def test_days_of_the_support_page_have_a_note_or_a_record() -> None:
 def test_the_page_about_the_cluster_file_names_each_provider() -> None:
     text = (REPO / "docs/guide/cluster-file.md").read_text()
     assert [name for name in PROVIDERS if f"| `{name}` |" not in text] == []
+
+
+def test_gpus_without_peaks_are_named_on_the_page_of_benchmarks() -> None:
+    text = " ".join((REPO / "docs/guide/benchmarks.md").read_text().split())
+    assert "RTX PRO 6000 Server and Max-Q editions, RTX PRO 5000, 4500, 4000 and 2000" in text
+    for name in ("6000 Blackwell Server Edition", "6000 Blackwell Max-Q Workstation Edition"):
+        assert model_of(f"NVIDIA RTX PRO {name}") is None
+    for name in ("5000", "4500", "4000", "2000"):
+        assert model_of(f"NVIDIA RTX PRO {name} Blackwell") is None
+    assert model_of("NVIDIA RTX PRO 6000 Blackwell Workstation Edition") is not None
