@@ -35,7 +35,7 @@ _TRAINING: Final = """
 
 
 def page() -> str:
-    """The page as Markdown."""
+    """The fields of both files as Markdown."""
     parts = [_HEAD, *_table(JobSpec), _TRAINING, *_table(TrainingFile)]
     return "\n".join(parts) + "\n"
 

@@ -147,7 +147,7 @@ class Capabilities(Row):
         dns_names: names of nodes are names of machines there.
         unused: fields of a group that it does not read.
         aliases: words that people write for it.
-        variables: environment variables of its own, with what each means.
+        variables: own environment variables, with what each means.
         rental: of a cloud that rents machines.
     """
 
