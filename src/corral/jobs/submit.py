@@ -7,6 +7,7 @@ import difflib
 import json
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -89,6 +90,8 @@ _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
     {"dependency": "after", "gres": "gpus_per_node"}
 )
 """Fields of a job that have another name than sbatch's option."""
+_PROGRAMS: Final = frozenset({".py", ".sh", ".sbatch"})
+"""Endings of what a folder may hold to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -356,6 +359,13 @@ async def _parcel(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
             f"{job.script} is not on the cluster's shared storage",
             hint=f"with --in-place name a script under {shared}; else its folder is uploaded",
         )
+    if await asyncio.to_thread(path.is_dir):
+        script = await asyncio.to_thread(_script_in, path)
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"{job.script} is a folder, not a script",
+            hint="name a script in it" + (f": corral run {shlex.quote(script)}" if script else ""),
+        )
     if not await asyncio.to_thread(path.is_file):
         near = await asyncio.to_thread(_near, path)
         raise CorralError(
@@ -367,6 +377,15 @@ async def _parcel(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
             f"command of the nodes: corral run -- {job.script}",
         )
     return await pack(path, job.folder)
+
+
+def _script_in(folder: Path) -> str:
+    """The first program of a folder, "" for none."""
+    try:
+        names = sorted(file.name for file in folder.iterdir() if file.suffix in _PROGRAMS)
+    except OSError:
+        return ""
+    return str(folder / names[0]) if names else ""
 
 
 def _near(path: Path) -> str:

@@ -104,8 +104,8 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
     try:
         with Path(name).open("rb") as stream:
             text = stream.read(SCRIPT_HEAD).decode("utf-8", "replace")
-    except OSError:
-        if name.endswith(".py"):
+    except OSError as error:
+        if name.endswith(".py") or isinstance(error, IsADirectoryError):
             return dict(fields), ()
         return dict(fields), (f"{name} is not on this machine: its #SBATCH lines are not read",)
     asked = asked_of(text, name, fields)
