@@ -4,7 +4,7 @@
 # Installed as: nowhere: sent in front of a call of one of them
 # Started by: corral (api/page/job_details, api/page/job_environments, api/page/job_resubmission, api/page/job_templates,
 #   api/workload/notebook, inspect/jobs, inspect/slurm, inspect/storage, jobs/arrays, jobs/batch/environment, jobs/batch/image_import,
-#   jobs/control, jobs/datasets, jobs/follow, jobs/function/answer, jobs/profile/recordings, jobs/upload/archive,
+#   jobs/control, jobs/datasets, jobs/explanation, jobs/follow, jobs/function/answer, jobs/profile/recordings, jobs/upload/archive,
 #   jobs/upload/user_folder), and the page
 # Runs as: the user, or root for a user
 # shellcheck source=src/corral/agents/folder-checks.sh
@@ -424,12 +424,11 @@ environment_ready() (
   [ ! -e "$environment/.complete" ] || echo "$environment"
 )
 
-# environment_make BASE DIGEST NO_PYTHON FAILED RUNNER SIZE LENGTH NAME=VALUE...: pip's zip of SIZE bytes and the requirements of
-# LENGTH come on standard input. venv without pip: Debian splits ensurepip off into python3-venv. Where the node has no
+# environment_make BASE DIGEST NO_PYTHON FAILED RUNNER SETTINGS SIZE LENGTH: on standard input come exports of SETTINGS bytes, which
+# pip gets and may hold passwords, pip's zip of SIZE bytes and the requirements of LENGTH. venv without pip: Debian splits ensurepip off into python3-venv. Where the node has no
 # pip (or one before 22.3, which knows no --python), this machine's own is used, by the program RUNNER.
 environment_make() (
-  base=$1 digest=$2 no_python=$3 failed=$4 runner=$5 size=$6 length=$7
-  shift 7
+  base=$1 digest=$2 no_python=$3 failed=$4 runner=$5 settings=$6 size=$7 length=$8
   umask 022
   cd "$base" || exit 1
   environment=$(environment_path "$base" "$digest") || exit "$no_python"
@@ -441,8 +440,7 @@ environment_make() (
     exit
   fi
   rm -rf "$environment" "$environment.pip"
-  # shellcheck disable=SC2163 # NAME=VALUE
-  [ $# = 0 ] || export "$@"
+  eval "$(head -c "$settings")"
   head -c "$size" >"$environment.zip" && head -c "$length" >"$environment.txt" || exit 1
   python3 -m venv --without-pip "$environment" || exit "$no_python"
   if python3 -m pip --python "$environment/bin/python3" --version >/dev/null 2>&1; then
@@ -461,6 +459,31 @@ environment_make() (
   : >"$environment/.complete"
   echo "$environment"
 )
+
+# variables_put: exports from standard input go into a file of this user's alone, in a folder of this user's alone; prints the
+# folder. Of a session that never began they are removed by the next call, once they are an hour old.
+variables_put() (
+  umask 077
+  find /tmp -maxdepth 1 -name 'corral-variables.*' -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null
+  folder=$(mktemp -d /tmp/corral-variables.XXXXXXXXXX) || exit 1
+  if held "$folder" "$(id -u)" && cat >"$folder/variables"; then
+    echo "$folder"
+  else
+    rm -rf "$folder"
+    exit 1
+  fi
+)
+
+# variables_take FOLDER: sets what variables_put wrote there, in this shell, and removes it.
+variables_take() {
+  if ! held "$1" "$(id -u)" || [ ! -r "$1/variables" ]; then
+    echo "the variables of --env are not there any more: run the command again" >&2
+    exit 1
+  fi
+  # shellcheck disable=SC1091 # of this session
+  . "$1/variables"
+  rm -rf "$1"
+}
 
 # job_submit STORE USER_FOLDER NAME TOKEN REFUSED TASK...: its archive comes on standard input. The link leads from Slurm's number
 # to the folder, whose name had to be there before the number.
