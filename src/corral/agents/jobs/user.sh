@@ -9,6 +9,8 @@
 # Runs as: the user, or root for a user
 # shellcheck source=src/corral/agents/folder-checks.sh
 . folder-checks.sh #include
+# shellcheck source=src/corral/agents/user-folders.sh
+. user-folders.sh #include
 
 # array_watch ID FORMAT GOING SECONDS: lines "q ROW" of all parts and then ".", each time they change; "h" after each pause;
 # until none matches the pattern GOING. One squeue for all parts; pending parts share one line of it.
@@ -183,34 +185,6 @@ archive_unpack() (
     rm -rf "$new"
   fi
   chmod 0700 "$job"
-)
-
-# roof_make MOUNT TOP KIND USER MISSING: MOUNT/TOP/KIND/USER, as root; without root it must be there. mkdir may lose to another
-# submission that makes the same folder; what is there then is checked.
-roof_make() (
-  user=$4 roof=$1 mine=$1/$2/$3/$4
-  held "$1" "$(id -u "$user" 2>/dev/null || echo 0)" || exit 1
-  if [ "$(id -u)" != 0 ] && [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
-    echo "$mine $5" >&2
-    exit 1
-  fi
-  for part in "$2" "$3"; do
-    roof=$roof/$part
-    [ -e "$roof" ] || mkdir -m 0755 "$roof" 2>/dev/null || [ -e "$roof" ] || mkdir "$roof" || exit 1
-    roots "$roof" || exit 1
-  done
-  if [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
-    mkdir -m 0700 "$mine" && chown -h "$user:$(id -g "$user")" "$mine" || exit 1
-  fi
-  if [ -L "$mine" ] || [ ! -d "$mine" ] || [ "$(stat -c %u "$mine")" != "$(id -u "$user")" ]; then
-    echo "$mine belongs to $(stat -c %U "$mine") and must be a folder of $user" >&2
-    exit 1
-  fi
-  case $(stat -c %A "$mine") in ?????w* | ????????w*)
-    echo "$mine belongs to $user and others may write to it" >&2
-    exit 1
-    ;;
-  esac
 )
 
 # roof_guard MOUNT TOP KIND USER: fails where another user than this one could replace MOUNT/TOP/KIND.
@@ -488,11 +462,14 @@ variables_take() {
 # job_submit STORE USER_FOLDER NAME TOKEN REFUSED TASK...: its archive comes on standard input. The link leads from Slurm's number
 # to the folder, whose name had to be there before the number.
 job_submit() (
-  folder=$2/$3 refused=$5
+  user=$2 folder=$2/$3 refused=$5
   archive_unpack "$1" "$2" "$3" "$4" && cd "$folder" || exit 1
   shift 5
   [ $# = 0 ] || mkdir -m 0700 "$@" || exit 1
-  id=$(sbatch --parsable job.sh) || exit "$refused"
+  id=$(sbatch --parsable job.sh) || {
+    person_of_directory "${user##*/}" >&2
+    exit "$refused"
+  }
   id=${id%%;*}
   ln -sfn "$folder" "../$id"
   echo "$id"
