@@ -186,7 +186,7 @@ def test_a_person_runs_a_job_that_is_accounted_to_them(place: Place) -> None:
 
 
 def laptop(place: Place, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A command of Corral's with profiles and state of its own: without the cluster file."""
+    """A command of Corral's with its own profiles and state: without the cluster file."""
     return subprocess.run(
         [sys.executable, "-m", "corral", *words],
         env={**os.environ, "CORRAL_STATE_DIR": str(home)},

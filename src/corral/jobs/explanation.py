@@ -50,7 +50,7 @@ from corral.spec.slurm.hostlist import expand
 
 _REF: Final = re.compile(r"[0-9]{1,10}(_[0-9]{1,7})?")
 _PROGRAM: Final = "jobs/user.sh"
-_VARIABLES: Final = re.compile(r"/tmp/corral-variables\.[A-Za-z0-9]{10}")
+_VARIABLES: Final = re.compile(r"/tmp/corral-variables\.[A-Za-z0-9]{10}")  # noqa: S108  # mktemp's
 # An image may have another shell than the user's.
 _INSIDE: Final = "sh -c 'command -v bash >/dev/null && exec bash; exec sh'"
 

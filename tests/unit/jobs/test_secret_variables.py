@@ -22,7 +22,7 @@ from corral.jobs.model import JobSpec
 from tests.unit.jobs.conftest import FakeSlurm
 from tests.unit.jobs.test_submit import spec
 
-ARGUMENTS = 'for file in /proc/[0-9]*/cmdline; do tr "\\0" " " <"$file"; done >"$FAKE/arguments" 2>/dev/null'
+ARGUMENTS = 'cat /proc/[0-9]*/cmdline 2>/dev/null | tr "\\0" " " >"$FAKE/arguments"'
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_variables_that_cannot_be_written_name_the_way_out(slurm: FakeSlurm) -> 
 
 
 def test_what_explains_a_job_gets_its_variables_by_a_pipe(slurm: FakeSlurm, token: str) -> None:
-    text = f"{ARGUMENTS}; printf %s {token} >\"$FAKE/token\"; cat"
+    text = f'{ARGUMENTS}; printf %s {token} >"$FAKE/token"; cat'
     script = as_user_by_stdin("corral", sh("sh {file}; exit 5", file=str(slurm.folder / "inner")))
     (slurm.folder / "inner").write_text(text)
     ended = subprocess.run(["sh"], input=str(script), text=True, timeout=60)

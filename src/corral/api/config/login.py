@@ -15,8 +15,8 @@ from corral.errors import Code, CorralError
 from corral.extras import own_version
 from corral.hosts import sshkeys
 from corral.hosts.keysetup import shown_keys
-from corral.hosts.quote import sh
 from corral.hosts.openssh import OpenSSH, control_dir
+from corral.hosts.quote import sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Transport, check
 from corral.inspect.question import inquiry

@@ -125,8 +125,9 @@ async def plan_update(spec: ClusterSpec, nodes: str = "", at_once: int = 0) -> S
     Raises:
         CorralError: USAGE, a node is the machine that this runs on, or has its system from its
             provider; NOT_FOUND, no such node, or the cluster is not up; UNREACHABLE, no node
-            answers; COMMAND_FAILED, of apt on all nodes; NOT_GOOD, slurmctld does not answer, a ``corral up``
-            that did not end has a node drained, or apt would replace Slurm or NVIDIA's driver.
+            answers; COMMAND_FAILED, of apt on all nodes; NOT_GOOD, slurmctld does not answer, a
+            ``corral up`` that did not end has a node drained, or apt would replace Slurm or
+            NVIDIA's driver.
     """
     names = set(chosen(spec, nodes))
     targets = _in_turn(spec, [node for node in nodes_of(spec) if node.name in names])
@@ -139,7 +140,8 @@ async def plan_update(spec: ClusterSpec, nodes: str = "", at_once: int = 0) -> S
 async def _read(session: Connection, targets: Sequence[Node], at_once: int) -> SystemUpdate:
     slurm = await _in_slurm(session)
     answers = await asyncio.gather(
-        *(_due(session, node, slurm.get(node.name)) for node in targets), return_exceptions=True
+        *(_node_update(session, node, slurm.get(node.name)) for node in targets),
+        return_exceptions=True,
     )
     updates: list[NodeUpdate] = []
     silent: list[tuple[str, str]] = []
@@ -162,7 +164,7 @@ async def _read(session: Connection, targets: Sequence[Node], at_once: int) -> S
     return SystemUpdate(tuple(updates), at_once, tuple(silent), tuple(failed))
 
 
-async def _due(session: Connection, node: Node, seen: SlurmNode | None) -> NodeUpdate:
+async def _node_update(session: Connection, node: Node, seen: SlurmNode | None) -> NodeUpdate:
     """What is due on a node; one that does not run has begun where an update drained it.
 
     Raises:

@@ -63,9 +63,7 @@ def before(job: JobSpec, settings: Script) -> Script:
         return NOTHING
     driver = piece("jobs/batch/container-driver.sh") if _on_gpu(job) else NOTHING
     env = join(sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items()))
-    nodes = piece(
-        "jobs/batch/container-nodes.sh", settings=settings, nodes=job.nodes, env=str(env)
-    )
+    nodes = piece("jobs/batch/container-nodes.sh", settings=settings, nodes=job.nodes, env=str(env))
     return join([driver, nodes], "")
 
 

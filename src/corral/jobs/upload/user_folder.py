@@ -44,7 +44,9 @@ def entry_hint(user: str, *, person: bool) -> str:
             f"an administrator adds {user} to a group of directory.groups; account and folders "
             "come with corral up FILE, or within the time of directory.every"
         )
-    return f"an administrator names {user} under users: of the cluster file and runs: corral up FILE"
+    return (
+        f"an administrator names {user} under users: of the cluster file and runs: corral up FILE"
+    )
 
 
 def not_ours(result: Result) -> CorralError | None:

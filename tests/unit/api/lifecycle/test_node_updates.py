@@ -18,10 +18,10 @@ from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
 from corral.inspect.slurm import KNOWN_NODES
 from corral.inspect.system import UPDATE_MARK, UPDATES, PendingUpdate, pending_update
+from corral.providers.base import Action, MachineAction
 from corral.slurm.records import Node as SlurmNode
 from corral.slurm.states.nodes import NodeState
 from corral.spec.models import ClusterSpec
-from corral.providers.base import Action, MachineAction
 from corral.state.base import NOTHING, ROLL_TAG, UPDATE_TAG, Gate
 from corral.state_dir import VARIABLE
 

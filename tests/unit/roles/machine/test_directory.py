@@ -32,7 +32,6 @@ from corral.state.system.directory import (
 )
 from tests.unit.roles.test_cluster import directory
 
-
 ACCOUNTS_UNIT = "corral-group-accounts"
 FOLDERS_UNIT = "corral-member-folders"
 
@@ -152,7 +151,9 @@ def test_members_get_their_folders_where_shared_storage_is_kept() -> None:
         assert f"ExecStart=/usr/local/sbin/{command}\n" in texts
         assert units[-1] == Timer(FOLDERS_UNIT)
         gone = [d for s in rest for d in s.desired if Timer(FOLDERS_UNIT, on=False) in d.resources]
-        assert [d.nodes for d in gone] == ([] if keeper == site.controller else [(site.controller,)])
+        assert [d.nodes for d in gone] == (
+            [] if keeper == site.controller else [(site.controller,)]
+        )
 
 
 def test_off_is_at_up_only() -> None:
