@@ -148,6 +148,7 @@ from corral.api.operations.restore import Restored as Restored
 from corral.api.operations.restore import RestorePlan as RestorePlan
 from corral.api.operations.restore import plan_restore as plan_restore
 from corral.api.operations.restore import restore as restore
+from corral.api.operations.usage_page import gpuless_note as gpuless_note
 from corral.api.operations.usage_page import usage_page as usage_page
 from corral.api.operations.usage_page import usage_tables as usage_tables
 from corral.api.operations.usage_report import UsageReport as UsageReport

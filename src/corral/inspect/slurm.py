@@ -404,7 +404,13 @@ CLIENT: Final = Question("client", sh("cat {file} 2>/dev/null", file=PUBLISHED),
 
 def login_questions(user: str) -> tuple[Question[object], ...]:
     """What a login node is asked as the user, when a profile is made."""
-    return UID, MISSING, CLIENT, ENFORCED, associations_of(user)
+    return UID, MISSING, CLIENT, ENFORCED, associations_of(user), person_of(user)
+
+
+def person_of(user: str) -> Question[bool]:
+    """Whether the node knows the user by a directory of people, and not by its own files."""
+    shell = call("user-folders.sh", "person_of_directory", user)
+    return Question("person", shell, lambda answer: bool(answer.strip()))
 
 
 def mpi_kinds(answer: str) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ from corral.jobs.limits import (
     nodes_for,
     partition_name,
     partition_of,
+    preemption_note,
     refuse,
     user_of,
 )
@@ -67,6 +68,8 @@ from corral.jobs.upload.manifest import (
 )
 from corral.jobs.upload.user_folder import (
     JOBS,
+    PERSON,
+    entry_hint,
     not_ours,
     roof_script,
     user_folder,
@@ -195,6 +198,8 @@ async def submit(
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, manifest, files)
     for note in manifest.notes if manifest else ():
         emit(Event(Kind.NOTE, "code", message=note))
+    if note := preemption_note(job, spec):
+        emit(Event(Kind.NOTE, "preemption", message=note))
     seen, nodes = await _fitting(fleet, controller, going, spec)
     place = _place(going, spec, nodes)
     lock = await _requirements(going, emit)
@@ -509,9 +514,8 @@ def _refused(result: Result, going: _Going, command: str, hint: str) -> CorralEr
     if "Invalid account" in result.tail:  # ESLURM_INVALID_ACCOUNT: no association fits
         why = f": {going.user} may not charge {going.job.account or 'an account'}"
         hint = (
-            f"those of {going.user}: sacctmgr show associations user={going.user}; where there "
-            f"is none, an administrator names {going.user} under users: of the cluster file "
-            "and runs corral up FILE"
+            f"those of {going.user}: sacctmgr show associations user={going.user}; where there is "
+            f"none, {entry_hint(going.user, person=PERSON in result.stderr)}"
         )
     lines = [line for line in result.tail.splitlines() if "error:" in line or "failure:" in line]
     fields = {

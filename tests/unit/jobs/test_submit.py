@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from corral import agents
 from corral.errors import Code, CorralError
 from corral.jobs import control
 from corral.jobs.batch.script import Place
@@ -492,3 +494,56 @@ def test_a_shell_drops_nothing_silently(slurm: FakeSlurm, field: str) -> None:
     asked = JobSpec.model_validate({"script": "shell", field: GIVEN[field], **more})
     with pytest.raises(CorralError, match=rf"a shell cannot have .*{field}"):
         asyncio.run(shell(slurm.fleet, "node0", spec(slurm), asked))
+
+
+def of_the_directory(monkeypatch: pytest.MonkeyPatch, slurm: FakeSlurm) -> None:
+    """The node knows people of a directory, and this user is not in its own files."""
+    programs = slurm.folder.parent / "bin"
+    (programs / "getent").write_text("#!/bin/sh\nexit 2\n")
+    (programs / "getent").chmod(0o755)
+    mark = slurm.folder / "directory-keys"
+    mark.touch()
+    text = agents.functions("jobs/user.sh", "person_of_directory")
+    monkeypatch.setattr(agents, "functions", _with_mark(mark))
+    assert "/usr/local/sbin/corral-directory-keys" in text
+
+
+def _with_mark(mark: Path) -> Callable[..., str]:
+    functions = agents.functions
+
+    def marked(*names: str) -> str:
+        text = functions(*names)
+        return text.replace("/usr/local/sbin/corral-directory-keys", str(mark))
+
+    return marked
+
+
+@pytest.mark.parametrize("directory", [True, False])
+def test_who_has_no_folder_is_sent_to_where_the_cluster_knows_people_from(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, directory: bool
+) -> None:
+    """A person of the directory who is named in the file too is nobody on the nodes."""
+    if directory:
+        of_the_directory(monkeypatch, slurm)
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    slurm.put("uid", "2000")
+    error = refused(slurm, script=str(script))
+    assert error.code is Code.NOT_FOUND
+    assert ("directory.groups" in error.hint) == directory
+    assert ("under users:" in error.hint) == (not directory)
+
+
+@pytest.mark.parametrize("directory", [True, False])
+def test_who_has_no_association_is_sent_there_too(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, directory: bool
+) -> None:
+    if directory:
+        of_the_directory(monkeypatch, slurm)
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    slurm.put("refuse", "sbatch: error: Batch job submission failed: Invalid account or account/p")
+    error = refused(slurm, script=str(script))
+    assert error.code is Code.SLURM_REFUSED
+    assert ("adds corral to a group of directory.groups" in error.hint) == directory
+    assert ("names corral under users:" in error.hint) == (not directory)

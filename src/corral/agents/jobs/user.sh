@@ -4,11 +4,13 @@
 # Installed as: nowhere: sent in front of a call of one of them
 # Started by: corral (api/page/job_details, api/page/job_environments, api/page/job_resubmission, api/page/job_templates,
 #   api/workload/notebook, inspect/jobs, inspect/slurm, inspect/storage, jobs/arrays, jobs/batch/environment, jobs/batch/image_import,
-#   jobs/control, jobs/datasets, jobs/follow, jobs/function/answer, jobs/profile/recordings, jobs/upload/archive,
+#   jobs/control, jobs/datasets, jobs/explanation, jobs/follow, jobs/function/answer, jobs/profile/recordings, jobs/upload/archive,
 #   jobs/upload/user_folder), and the page
 # Runs as: the user, or root for a user
 # shellcheck source=src/corral/agents/folder-checks.sh
 . folder-checks.sh #include
+# shellcheck source=src/corral/agents/user-folders.sh
+. user-folders.sh #include
 
 # array_watch ID FORMAT GOING SECONDS: lines "q ROW" of all parts and then ".", each time they change; "h" after each pause;
 # until none matches the pattern GOING. One squeue for all parts; pending parts share one line of it.
@@ -183,34 +185,6 @@ archive_unpack() (
     rm -rf "$new"
   fi
   chmod 0700 "$job"
-)
-
-# roof_make MOUNT TOP KIND USER MISSING: MOUNT/TOP/KIND/USER, as root; without root it must be there. mkdir may lose to another
-# submission that makes the same folder; what is there then is checked.
-roof_make() (
-  user=$4 roof=$1 mine=$1/$2/$3/$4
-  held "$1" "$(id -u "$user" 2>/dev/null || echo 0)" || exit 1
-  if [ "$(id -u)" != 0 ] && [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
-    echo "$mine $5" >&2
-    exit 1
-  fi
-  for part in "$2" "$3"; do
-    roof=$roof/$part
-    [ -e "$roof" ] || mkdir -m 0755 "$roof" 2>/dev/null || [ -e "$roof" ] || mkdir "$roof" || exit 1
-    roots "$roof" || exit 1
-  done
-  if [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
-    mkdir -m 0700 "$mine" && chown -h "$user:$(id -g "$user")" "$mine" || exit 1
-  fi
-  if [ -L "$mine" ] || [ ! -d "$mine" ] || [ "$(stat -c %u "$mine")" != "$(id -u "$user")" ]; then
-    echo "$mine belongs to $(stat -c %U "$mine") and must be a folder of $user" >&2
-    exit 1
-  fi
-  case $(stat -c %A "$mine") in ?????w* | ????????w*)
-    echo "$mine belongs to $user and others may write to it" >&2
-    exit 1
-    ;;
-  esac
 )
 
 # roof_guard MOUNT TOP KIND USER: fails where another user than this one could replace MOUNT/TOP/KIND.
@@ -477,12 +451,11 @@ environment_ready() (
   [ ! -e "$environment/.complete" ] || echo "$environment"
 )
 
-# environment_make BASE DIGEST NO_PYTHON FAILED RUNNER SIZE LENGTH NAME=VALUE...: pip's zip of SIZE bytes and the requirements of
-# LENGTH come on standard input. venv without pip: Debian splits ensurepip off into python3-venv. Where the node has no
+# environment_make BASE DIGEST NO_PYTHON FAILED RUNNER SETTINGS SIZE LENGTH: on standard input come exports of SETTINGS bytes, which
+# pip gets and may hold passwords, pip's zip of SIZE bytes and the requirements of LENGTH. venv without pip: Debian splits ensurepip off into python3-venv. Where the node has no
 # pip (or one before 22.3, which knows no --python), this machine's own is used, by the program RUNNER.
 environment_make() (
-  base=$1 digest=$2 no_python=$3 failed=$4 runner=$5 size=$6 length=$7
-  shift 7
+  base=$1 digest=$2 no_python=$3 failed=$4 runner=$5 settings=$6 size=$7 length=$8
   umask 022
   cd "$base" || exit 1
   environment=$(environment_path "$base" "$digest") || exit "$no_python"
@@ -494,8 +467,7 @@ environment_make() (
     exit
   fi
   rm -rf "$environment" "$environment.pip"
-  # shellcheck disable=SC2163 # NAME=VALUE
-  [ $# = 0 ] || export "$@"
+  eval "$(head -c "$settings")"
   head -c "$size" >"$environment.zip" && head -c "$length" >"$environment.txt" || exit 1
   python3 -m venv --without-pip "$environment" || exit "$no_python"
   if python3 -m pip --python "$environment/bin/python3" --version >/dev/null 2>&1; then
@@ -515,14 +487,42 @@ environment_make() (
   echo "$environment"
 )
 
+# variables_put: exports from standard input go into a file of this user's alone, in a folder of this user's alone; prints the
+# folder. Of a session that never began they are removed by the next call, once they are an hour old.
+variables_put() (
+  umask 077
+  find /tmp -maxdepth 1 -name 'corral-variables.*' -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null
+  folder=$(mktemp -d /tmp/corral-variables.XXXXXXXXXX) || exit 1
+  if held "$folder" "$(id -u)" && cat >"$folder/variables"; then
+    echo "$folder"
+  else
+    rm -rf "$folder"
+    exit 1
+  fi
+)
+
+# variables_take FOLDER: sets what variables_put wrote there, in this shell, and removes it.
+variables_take() {
+  if ! held "$1" "$(id -u)" || [ ! -r "$1/variables" ]; then
+    echo "the variables of --env are not there any more: run the command again" >&2
+    exit 1
+  fi
+  # shellcheck disable=SC1091 # of this session
+  . "$1/variables"
+  rm -rf "$1"
+}
+
 # job_submit STORE USER_FOLDER NAME TOKEN REFUSED TASK...: its archive comes on standard input. The link leads from Slurm's number
 # to the folder, whose name had to be there before the number.
 job_submit() (
-  folder=$2/$3 refused=$5
+  user=$2 folder=$2/$3 refused=$5
   archive_unpack "$1" "$2" "$3" "$4" && cd "$folder" || exit 1
   shift 5
   [ $# = 0 ] || mkdir -m 0700 "$@" || exit 1
-  id=$(sbatch --parsable job.sh) || exit "$refused"
+  id=$(sbatch --parsable job.sh) || {
+    person_of_directory "${user##*/}" >&2
+    exit "$refused"
+  }
   id=${id%%;*}
   ln -sfn "$folder" "../$id"
   echo "$id"
