@@ -62,8 +62,7 @@ class Server:
 
     def undo(self, *, purge: bool = False, unit: str = "postgresql") -> str:
         """Everything it prints, and at the end which databases of others it left."""
-        others = "OTHERS" if unit == "mariadb" else "PG_OTHERS"
-        end = sh(f'serves_others {unit} && echo "stays: ${others}" || echo goes')
+        end = sh('serves_others {unit} && echo "stays: $OTHERS$PG_OTHERS" || echo goes', unit=unit)
         head = sh("PURGE={p}", p="yes" if purge else "no")
         text = str(
             join([head, FUNCTIONS, ledger._COMMON, shipped("ledger/undo-databases.sh"), end])
