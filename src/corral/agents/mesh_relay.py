@@ -16,6 +16,8 @@ import contextlib
 import errno
 import ipaddress
 import resource
+import socket
+import struct
 import sys
 from collections.abc import Sequence
 
@@ -44,9 +46,16 @@ class Relay:
             print(f"port {port}: {error!r}", flush=True)
             back.transport.abort()
             return
-        await asyncio.gather(_copy(here, out), _copy(there, back))
-        for writer in (out, back):
-            writer.close()
+        try:
+            async with asyncio.TaskGroup() as both:
+                both.create_task(_copy(here, out))
+                both.create_task(_copy(there, back))
+        except* OSError:  # one side is gone: the other would wait for it without end
+            _reset(out)
+            _reset(back)
+        finally:
+            out.close()
+            back.close()
 
     async def _dial(self, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """RFC 1928: no password, CONNECT to an IPv4 address."""
@@ -67,12 +76,23 @@ class Relay:
 
 
 async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Copy until the end, and hand the end on: each direction ends separately."""
+    """Copy until the end, and hand the end on: each direction ends separately.
+
+    Raises:
+        OSError: one of the connections is broken.
+    """
+    while data := await reader.read(CHUNK):
+        writer.write(data)
+        await writer.drain()
+    writer.write_eof()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection so that its other end sees a failure, where the network can: no end."""
     with contextlib.suppress(OSError):
-        while data := await reader.read(CHUNK):
-            writer.write(data)
-            await writer.drain()
-        writer.write_eof()
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    writer.transport.abort()
 
 
 def ports(words: Sequence[str]) -> list[int]:

@@ -32,10 +32,13 @@ def sync(work: Coroutine[Any, Any, T]) -> T:
     ended: list[T] = []
     failed: list[BaseException] = []
     running: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
+    stopped = threading.Event()
 
     async def begun() -> T:
         task = asyncio.ensure_future(work)
         running.append((asyncio.get_running_loop(), task))
+        if stopped.is_set():  # before it was in the list
+            task.cancel()
         return await task
 
     def run() -> None:
@@ -50,6 +53,7 @@ def sync(work: Coroutine[Any, Any, T]) -> T:
     try:
         thread.join()
     except BaseException:
+        stopped.set()
         for loop, task in running:
             with contextlib.suppress(RuntimeError):  # it has just ended
                 loop.call_soon_threadsafe(task.cancel)

@@ -11,6 +11,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import socket
+import struct
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,6 +45,9 @@ async def _listen(near: str, far: str) -> asyncio.Server:
             async with asyncio.TaskGroup() as both:
                 both.create_task(_copy(reader, back))
                 both.create_task(_copy(there, writer))
+        except* OSError:  # one side is gone: the other would wait for it without end
+            _reset(back)
+            _reset(writer)
         finally:
             back.close()
             writer.close()
@@ -59,12 +64,23 @@ async def _listen(near: str, far: str) -> asyncio.Server:
 
 
 async def _copy(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """Copy to the end, and pass the end on: the other direction may have more to come."""
+    """Copy to the end, and pass the end on: the other direction may have more to come.
+
+    Raises:
+        OSError: one of the connections is broken.
+    """
+    while data := await source.read(CHUNK):
+        sink.write(data)
+        await sink.drain()
+    sink.write_eof()
+
+
+def _reset(writer: asyncio.StreamWriter) -> None:
+    """End a connection so that its other end sees a failure, where the network can: no end."""
     with contextlib.suppress(OSError):
-        while data := await source.read(CHUNK):
-            sink.write(data)
-            await sink.drain()
-        sink.write_eof()
+        linger = struct.pack("ii", 1, 0)
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+    writer.transport.abort()
 
 
 if __name__ == "__main__":

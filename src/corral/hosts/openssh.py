@@ -16,10 +16,11 @@ import secrets
 import socket
 import stat
 import tempfile
+from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from corral.errors import Code, CorralError
 from corral.hosts import process, sshkeys
@@ -31,6 +32,8 @@ from corral.hosts.sudo import from_sudo, wants_password
 from corral.hosts.target import MAX_CONTROL_PATH, SshTarget
 from corral.hosts.transport import Frame, Lines, OnLine, Result
 from corral.passwords import SUDO, person
+
+T = TypeVar("T")
 
 # A connection that is being opened has this many characters more in its socket's name.
 SUFFIX: Final = 6
@@ -213,16 +216,16 @@ class OpenSSH:
         inherited = False
         target = self._target
         remote = target.remote_with_password if self._password else target.remote
+        end = asyncio.get_running_loop().time() + timeout
         try:
-            async with asyncio.timeout(timeout):
-                inherited = await self._open()
-                ended = await process.run(
-                    [*self._ssh(), remote],
-                    stdin=self._password + frame.payload,
-                    timeout=timeout,
-                    feed=lines.feed,
-                    rolling=on_line is not None,
-                )
+            inherited = await _within(timeout, self._open())
+            ended = await process.run(
+                [*self._ssh(), remote],
+                stdin=self._password + frame.payload,
+                timeout=max(end - asyncio.get_running_loop().time(), 0.0),
+                feed=lines.feed,
+                rolling=on_line is not None,
+            )
         except TimeoutError as error:
             if not lines.began:
                 await self._abandon()
@@ -422,6 +425,26 @@ def _with_expiry(error: CorralError, target: SshTarget) -> CorralError:
         else:
             error.hint += f"; if {key} is meant: its certificate expired at {since}, {remedy}"
     return error
+
+
+async def _within(seconds: float, work: Coroutine[Any, Any, T]) -> T:
+    """The result of work that is given up after this time.
+
+    Not by ``asyncio.timeout``: machines are cleaned up by tasks that were cancelled before, where
+    the end of its time is a CancelledError (CPython 3.11).
+
+    Raises:
+        TimeoutError: it took longer.
+    """
+    task = asyncio.ensure_future(work)
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+        if not task.done():
+            raise TimeoutError
+        return task.result()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 def _hinted(error: CorralError, hint: str) -> CorralError:

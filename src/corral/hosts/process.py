@@ -215,10 +215,15 @@ def _missing(program: str) -> CorralError:
     )
 
 
-async def _killed(process: asyncio.subprocess.Process) -> None:
+async def killed(process: asyncio.subprocess.Process) -> None:
+    """Kill it with all of its process group, and wait for its end GONE_S at most."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+    gone = asyncio.ensure_future(process.wait())
+    try:
+        await asyncio.wait({gone}, timeout=GONE_S)
+    finally:
+        gone.cancel()
 
 
 def _write(transport: asyncio.SubprocessTransport, stdin: bytes) -> None:
@@ -286,7 +291,7 @@ class Child:
             pass_fds=handles,
         )
         try:
-            process = await _started(start, _killed)
+            process = await _started(start, killed)
         except FileNotFoundError as error:
             raise CorralError(
                 Code.MISSING_TOOL, f"{argv[0]} is not installed", hint=f"install {argv[0]}"

@@ -27,7 +27,7 @@ async def abandonable(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
         kwargs: given to it.
 
     Raises:
-        Exception: the work's own.
+        BaseException: the work's own.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[T] = loop.create_future()
@@ -40,7 +40,9 @@ async def abandonable(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
     def run() -> None:
         try:
             outcome = done.set_result, context.run(work, *args, **kwargs)
-        except Exception as error:  # raised where the work is awaited
+        except StopIteration as error:  # no future takes one
+            outcome = done.set_exception, RuntimeError(repr(error))
+        except BaseException as error:  # raised where the work is awaited, which waits for it alone
             outcome = done.set_exception, error
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             loop.call_soon_threadsafe(settle, *outcome)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import Any
 
 import pytest
 
@@ -36,3 +37,32 @@ def test_stop_in_a_notebook_ends_the_use_case_too(monkeypatch: pytest.MonkeyPatc
     asyncio.run(notebook())
     assert ended == ["given up"]
     assert not [t for t in threading.enumerate() if t.name == "corral" and not t.daemon]
+
+
+def test_stop_before_the_use_case_has_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ran to its end behind the notebook's back."""
+    gate, did = threading.Event(), list[str]()
+    begin, join = asyncio.run, threading.Thread.join
+
+    async def changes() -> None:
+        await asyncio.sleep(0)
+        did.append("all")
+
+    def late(work: Any) -> Any:
+        gate.wait(10)
+        return begin(work)
+
+    def stopped(thread: threading.Thread, timeout: float | None = None) -> None:
+        if timeout is None:
+            raise KeyboardInterrupt
+        gate.set()
+        join(thread, timeout)
+
+    async def notebook() -> None:
+        monkeypatch.setattr(asyncio, "run", late)
+        with pytest.raises(KeyboardInterrupt):
+            sync(changes())
+
+    monkeypatch.setattr(threading.Thread, "join", stopped)
+    asyncio.run(notebook())
+    assert not did

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import socket
 import stat
+import struct
 import sys
 from pathlib import Path
 
 import pytest
 
+from corral.hosts import forward
 from corral.hosts.ports import free_port
 from corral.hosts.process import Child
 
@@ -97,3 +99,35 @@ def test_an_ipv6_address_is_in_brackets() -> None:
             return answer
 
     assert asyncio.run(forwarded()) == b"back "
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("who", ["far", "near"])
+def test_a_reset_is_passed_on(who: str) -> None:
+    """The other side waited for ever for one that is gone."""
+
+    async def work() -> None:
+        there: asyncio.Future[tuple[asyncio.StreamReader, asyncio.StreamWriter]]
+        there = asyncio.get_running_loop().create_future()
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there.set_result((reader, writer))
+
+        async with await asyncio.start_server(accept, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            async with await forward._listen("127.0.0.1:0", f"127.0.0.1:{port}") as listening:
+                near = await asyncio.open_connection(*listening.sockets[0].getsockname())
+                near[1].write(b"x")
+                far = await there
+                assert await far[0].readexactly(1) == b"x"
+                gone, other = (far, near) if who == "far" else (near, far)
+                linger = struct.pack("ii", 1, 0)
+                gone[1].get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, linger
+                )
+                gone[1].transport.abort()
+                with pytest.raises(ConnectionResetError):
+                    await asyncio.wait_for(other[0].read(), 5)
+                other[1].close()
+
+    asyncio.run(work())

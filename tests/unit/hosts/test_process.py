@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
 from corral.hosts import process
+from corral.providers.containers import image_build
 
 # The shell's child reads the pipe, and does not end with the shell.
 PROGRAM = ("sh", "-c", "cat >/dev/null; exit 3")
@@ -35,3 +38,22 @@ def test_cancelled_while_it_starts(start: Callable[[], Awaitable[object]], steps
         return task.done()
 
     assert asyncio.run(cancelled())
+
+
+class Held:
+    """A program that the kernel does not release: SIGKILL does not end it."""
+
+    pid = 0
+    returncode = None
+
+    async def wait(self) -> int:
+        return await asyncio.Event().wait() or 0
+
+
+@pytest.mark.parametrize("end", [process.killed, image_build._end])
+def test_a_killed_program_is_waited_for_a_while(
+    end: Callable[[Any], Awaitable[None]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "GONE_S", 0.01)
+    monkeypatch.setattr(os, "killpg", lambda *_: None)
+    asyncio.run(asyncio.wait_for(end(Held()), 5))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.hosts.openssh import OpenSSH, control_path
+from corral.hosts.quote import sh
 from corral.hosts.target import MAX_CONTROL_PATH, SshTarget
 
 PINNED = SshTarget(
@@ -166,3 +168,35 @@ def test_the_next_command_finds_the_connection_of_the_last_one(tmp_path: Path) -
     assert first.target is PINNED
     assert first._control == second._control
     assert OpenSSH("node1", PINNED, tmp_path / "c")._control != first._control
+
+
+def test_a_clean_up_after_ctrl_c_learns_that_its_time_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By ``asyncio.timeout`` it was cancelled once more (CPython 3.11)."""
+    codes = list[Code]()
+    node = OpenSSH("node0", PINNED, tmp_path / "c")
+
+    async def silent() -> bool:
+        return await asyncio.Event().wait()
+
+    async def work(begun: asyncio.Event) -> None:
+        try:
+            begun.set()
+            await asyncio.Event().wait()
+        finally:
+            try:
+                await node.run(sh("true"), timeout=0.05)
+            except CorralError as error:
+                codes.append(error.code)
+
+    async def pressed() -> None:
+        begun = asyncio.Event()
+        task = asyncio.create_task(work(begun))
+        await begun.wait()
+        task.cancel()
+        await asyncio.wait({task}, timeout=5)
+
+    monkeypatch.setattr(node, "_open", silent)
+    asyncio.run(pressed())
+    assert codes == [Code.TIMED_OUT]

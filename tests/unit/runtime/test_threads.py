@@ -27,6 +27,22 @@ def test_what_it_gives_and_raises() -> None:
     asyncio.run(scenario())
 
 
+class Panic(BaseException):
+    """As a library in Rust raises it (PyO3's PanicException)."""
+
+
+@pytest.mark.parametrize("raised", [Panic, StopIteration])
+def test_what_is_no_exception_is_not_waited_for(raised: type[BaseException]) -> None:
+    def fails() -> None:
+        raise raised
+
+    async def scenario() -> None:
+        with pytest.raises((Panic, RuntimeError)):
+            await asyncio.wait_for(abandonable(fails), 5)
+
+    asyncio.run(scenario())
+
+
 def test_nobody_waits_for_it_once_it_is_given_up() -> None:
     end = threading.Event()
     ended: list[threading.Thread] = []

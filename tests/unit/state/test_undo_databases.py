@@ -60,9 +60,9 @@ class Server:
         text = "\n".join(("postgres", "template0", "template1", *names))
         (self.root / "bases").write_text(f"{text}\n")
 
-    def undo(self, *, purge: bool = False) -> str:
+    def undo(self, *, purge: bool = False, unit: str = "postgresql") -> str:
         """Everything it prints, and at the end which databases of others it left."""
-        end = sh('serves_others postgresql && echo "stays: $PG_OTHERS" || echo goes')
+        end = sh('serves_others {unit} && echo "stays: $OTHERS$PG_OTHERS" || echo goes', unit=unit)
         head = sh("PURGE={p}", p="yes" if purge else "no")
         text = str(
             join([head, FUNCTIONS, ledger._COMMON, shipped("ledger/undo-databases.sh"), end])
@@ -133,3 +133,30 @@ def test_a_database_and_a_role_of_the_owners_stay(server: Server) -> None:
     server.bases("corral-mlflow")
     server.keep("owner\nrole corral-mlflow\n")
     assert "stays: corral-mlflow" in server.undo()
+
+
+def test_a_server_that_does_not_answer_is_not_one_without_the_database(server: Server) -> None:
+    """Its packages would be purged in the next step, and with them all that it holds."""
+    (server.root / "bin/psql").write_text("#!/bin/sh\nexit 2\n")
+    with pytest.raises(AssertionError):
+        server.undo()
+    (server.root / "ledger/before/sql").mkdir()
+    (server.root / "ledger/before/postgres/corral-mlflow").unlink()
+    (server.root / "ledger/before/sql/slurm_acct_db").write_text("corral\nuser slurm\n")
+    (server.root / "bin/mariadb").write_text("#!/bin/sh\nexit 1\n")
+    (server.root / "bin/mariadb").chmod(0o755)
+    with pytest.raises(AssertionError):
+        server.undo()
+
+
+def test_a_list_of_clusters_that_fails_keeps_the_server(server: Server) -> None:
+    (server.root / "bin/pg_lsclusters").write_text("#!/bin/sh\nexit 2\n")
+    assert "stays: unknown" in server.undo()
+
+
+def test_a_mariadb_that_does_not_answer_stays(server: Server) -> None:
+    """It holds the owner's databases, perhaps; none of Corral's is asked for there."""
+    (server.root / "ledger/before/sql").mkdir()
+    (server.root / "bin/mariadb").write_text("#!/bin/sh\nexit 1\n")
+    (server.root / "bin/mariadb").chmod(0o755)
+    assert "stays: unknown" in server.undo(unit="mariadb")

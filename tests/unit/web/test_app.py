@@ -102,6 +102,22 @@ def test_code_opens_once() -> None:
     run(work())
 
 
+def test_a_silent_slurm_does_not_use_up_a_code() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+        async with Page(rest) as page:
+            code = page.app.state.corral.sessions.code(login_of(rest.login("kim")))
+            rest.down = True
+            assert (await page.post("login/code", {"code": code})).status_code >= 500
+            rest.down = False
+            tries = (page.post("login/code", {"code": code}) for _ in range(5))
+            replies = await asyncio.gather(*tries)
+            codes = sorted(reply.status_code for reply in replies)
+            assert codes == [200, 401, 401, 401, 401], "one code, one session"
+
+    run(work())
+
+
 def test_a_used_code_is_followed_by_another_in_the_terminal(capfd: Any) -> None:
     """A page could be opened only once: after a logout the server had to be restarted."""
 

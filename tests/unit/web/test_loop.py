@@ -16,6 +16,7 @@ from corral.passwords import Person, accompanied, person
 from corral.slurm.rest import write
 from corral.spec.load import load_or_raise
 from corral.web.routes import form, jobs, past_jobs
+from corral.web.tasks import use_case_thread
 from corral.web.tasks.use_case_thread import in_thread
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
@@ -136,6 +137,47 @@ def test_a_cancelled_use_case_cleans_up() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         assert cleaned == ["done"]
+
+    run(work())
+
+
+@pytest.mark.parametrize("raised", [SystemExit, KeyboardInterrupt, GeneratorExit])
+def test_a_use_case_that_ends_its_thread_is_not_waited_for(raised: type[BaseException]) -> None:
+    async def use_case(_: object) -> None:
+        raise raised
+
+    async def work() -> None:
+        with pytest.raises(RuntimeError, match=raised.__name__):
+            await asyncio.wait_for(in_thread(use_case), 5)
+
+    run(work())
+
+
+def test_a_use_case_is_cancelled_before_its_thread_has_begun(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It ran to its end, with nobody who waits for it."""
+    gate, did = threading.Event(), list[str]()
+
+    def late(done: Any, running: Any) -> Any:
+        gate.wait(10)
+        return outcome(done, running)
+
+    outcome = use_case_thread._outcome
+    monkeypatch.setattr(use_case_thread, "_outcome", late)
+
+    async def use_case(_: object) -> None:
+        await asyncio.sleep(0)
+        did.append("all")
+
+    async def work() -> None:
+        task = asyncio.create_task(in_thread(use_case))
+        await asyncio.sleep(0)
+        asyncio.get_running_loop().call_later(0.05, gate.set)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert not did
 
     run(work())
 

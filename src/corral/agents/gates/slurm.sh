@@ -39,7 +39,8 @@ node_back() (
     [ $i -lt 120 ] || exit 1
     sleep 0.5
   done
-  if timeout 5 scontrol --oneliner show node "$node" | drained_nodes | cut -d ' ' -f 3- | grep -qxF "$1"; then
+  shown=$(timeout 5 scontrol --oneliner show node "$node") || exit 1
+  if printf '%s\n' "$shown" | drained_nodes | cut -d ' ' -f 3- | grep -qxF "$1"; then
     timeout 30 scontrol update "NodeName=$node" State=RESUME
   fi
 )
@@ -74,11 +75,13 @@ node_free() (
   done
 )
 
-# jobs_cancel_all STATES: and none of these states is left.
+# jobs_cancel_all STATES: and none of these states is left. Fails where squeue does: what follows releases the machines, and a
+# pipeline has the status of its last command, so that a silent slurmctld would be an empty queue.
 jobs_cancel_all() (
-  squeue -h -o %A | sort -u | xargs -r scancel || exit 1
+  jobs=$(timeout 20 squeue -h -o %A) || exit 1
+  printf '%s\n' "$jobs" | sort -u | xargs -r timeout 60 scancel || exit 1
   i=0
-  while [ -n "$(squeue -h -t "$1" -o %A)" ]; do
+  while jobs=$(timeout 20 squeue -h -t "$1" -o %A) || exit 1; [ -n "$jobs" ]; do
     i=$((i + 1))
     [ $i -lt 60 ] || exit 1
     sleep 1

@@ -460,7 +460,10 @@ environment_make() (
   cd "$base" || exit 1
   environment=$(environment_path "$base" "$digest") || exit "$no_python"
   exec 9>"$environment.lock"
-  flock 9
+  flock -w 600 9 || {
+    echo "another process has been making $environment for 10 minutes: try again, or end it" >&2
+    exit 1
+  }
   complete=$(environment_ready "$base" "$digest" "$no_python") || exit
   if [ -n "$complete" ]; then
     echo "$complete"

@@ -11,7 +11,8 @@ as_postgres() { ( cd / && runuser -u postgres -- "$@" ); }
 for n in $(sqls); do
   command -v mariadb >/dev/null || continue
   systemctl -q is-active mariadb || systemctl start mariadb || exit 1
-  if mariadb -N -e 'SHOW DATABASES' | grep -qxF -e "$n"; then
+  d=$(mariadb -N -e 'SHOW DATABASES') || exit 1
+  if printf '%s\n' "$d" | grep -qxF -e "$n"; then
     if [ "$PURGE" = no ]; then
       f=/var/backups/corral-$CLUSTER-$(date +%Y%m%d-%H%M%S).sql
       mkdir -p /var/backups && ( umask 077; mariadb-dump --single-transaction "$n" > "$f".new ) &&
@@ -25,7 +26,8 @@ done
 for n in $(postgreses); do
   command -v psql >/dev/null || continue
   systemctl -q is-active postgresql || systemctl start postgresql || exit 1
-  if as_postgres psql -X -Atqc 'SELECT datname FROM pg_database' | grep -qxF -e "$n"; then
+  d=$(as_postgres psql -X -Atqc 'SELECT datname FROM pg_database') || exit 1
+  if printf '%s\n' "$d" | grep -qxF -e "$n"; then
     if [ "$PURGE" = no ]; then
       f=/var/backups/corral-$CLUSTER-$n-$(date +%Y%m%d-%H%M%S).sql
       mkdir -p /var/backups && ( umask 077; as_postgres pg_dump "$n" > "$f".new ) &&
@@ -42,10 +44,12 @@ done
 if [ -d "$B"/postgres ] && command -v psql >/dev/null && systemctl -q is-active postgresql; then
   PG_OTHERS=$( { as_postgres psql -X -Atqc "SELECT datname FROM pg_database
       WHERE NOT datistemplate AND datname <> 'postgres'" || echo unknown
-    pg_lsclusters -h | awk '$2 != "main" { print "cluster " $1 "/" $2 }'; } | tr '\n' ' ')
+    d=$(pg_lsclusters -h) || echo unknown
+    printf '%s\n' "$d" | awk 'NF && $2 != "main" { print "cluster " $1 "/" $2 }'; } | tr '\n' ' ')
 fi
 if [ -d "$B"/sql ] && systemctl -q is-active mariadb; then
-  OTHERS=$(mariadb -N -e 'SHOW DATABASES' |
+  # A server that does not answer holds others, for all that is known: its packages stay.
+  OTHERS=$( { mariadb -N -e 'SHOW DATABASES' || echo unknown; } |
     grep -vxE 'information_schema|mysql|performance_schema|sys' | tr '\n' ' ')
 fi
 for u in $(units); do

@@ -22,19 +22,22 @@ job_running() (
   echo "$job"
 )
 
-# jobs_cancel USER NAME: and they are gone.
+# jobs_cancel USER NAME: and they are gone; fails where squeue does or some are left.
 jobs_cancel() (
-  scancel -u "$1" -n "$2"
+  timeout 20 scancel -u "$1" -n "$2"
   i=0
-  while [ -n "$(squeue -h -u "$1" -n "$2" -o %i)" ] && [ $i -lt 100 ]; do
+  while jobs=$(timeout 10 squeue -h -u "$1" -n "$2" -o %i) || exit 1; [ -n "$jobs" ]; do
     i=$((i + 1))
+    [ $i -lt 100 ] || exit 1
     sleep 0.2
   done
 )
 
-# jobs_clean USERS NAME: what a broken-off check left in the queue, and its folders.
+# jobs_clean USERS NAME: what a broken-off check left in the queue, and its folders; those stay where squeue fails, as a job
+# may still use them.
 jobs_clean() (
-  jobs=$(timeout 10 squeue -h -u "$1" -o '%i %j' 2>/dev/null | sed -n "s/^\([0-9]*\) $2.*/\1/p")
+  queue=$(timeout 10 squeue -h -u "$1" -o '%i %j' 2>/dev/null) || exit 1
+  jobs=$(printf '%s\n' "$queue" | sed -n "s/^\([0-9]*\) $2.*/\1/p")
   # shellcheck disable=SC2086 # their numbers
   [ -z "$jobs" ] || timeout 10 scancel -Q $jobs
   rm -rf "/tmp/$2".*

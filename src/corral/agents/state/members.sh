@@ -13,13 +13,13 @@
 nodes_shown() { timeout 10 scontrol --oneliner show node "$@"; }
 
 # leaving_probe REASON CLOSED: lines "node NAME", with "drained" behind for this reason; "partition NAME"; "closed NAME"
-# for each file in the folder CLOSED. Without slurm.conf a command looks for _slurmctld._tcp in the DNS: 5 s where
-# none answers.
+# for each file in the folder CLOSED. Nothing where slurmctld does not answer: none of it could be changed. Without
+# slurm.conf a command looks for _slurmctld._tcp in the DNS: 5 s where none answers.
 leaving_probe() (
+  [ -e /etc/slurm/slurm.conf ] && nodes=$(nodes_shown) && partitions=$(timeout 5 scontrol --oneliner show partitions) || exit 0
   {
-    [ -e /etc/slurm/slurm.conf ] && nodes=$(nodes_shown) &&
-      printf '%s\n' "$nodes" | node_lines | awk -F '\t' -v reason="$1" '{ print "node " $1 ($4 == reason ? " drained" : "") }' &&
-      timeout 5 scontrol -o show partitions | sed -n 's/^PartitionName=\([^ ]*\) .*/partition \1/p'
+    printf '%s\n' "$nodes" | node_lines | awk -F '\t' -v reason="$1" '{ print "node " $1 ($4 == reason ? " drained" : "") }'
+    printf '%s\n' "$partitions" | sed -n 's/^PartitionName=\([^ ]*\) .*/partition \1/p'
   } | sort
   for file in "$2"/*; do
     [ ! -e "$file" ] || echo "closed ${file##*/}"
@@ -45,7 +45,11 @@ nodes_leave() { scontrol update "NodeName=$1" State=DRAIN "Reason=$2" && jobs_en
 
 # partition_open NAME CLOSED: which was closed because it was to leave.
 partition_open() {
-  ! timeout 5 scontrol show partition "$1" >/dev/null || scontrol update "PartitionName=$1" State=UP || return
+  # All, not this one: it would fail likewise where there is none of the name and where slurmctld does not answer.
+  partitions=$(timeout 5 scontrol --oneliner show partitions) || return
+  if printf '%s\n' "$partitions" | grep -q "^PartitionName=$1 "; then
+    scontrol update "PartitionName=$1" State=UP || return
+  fi
   rm -f "$2/$1"
 }
 
@@ -59,7 +63,8 @@ drained_with() { drained_nodes | awk -v text="$1" 'index(substr($0, length($1 $2
 
 # resume_all REASON: nodes that are drained for it.
 resume_all() (
-  for node in $(nodes_shown | drained_with "$1"); do
+  nodes=$(nodes_shown) || exit 1
+  for node in $(printf '%s\n' "$nodes" | drained_with "$1"); do
     scontrol update NodeName="$node" State=RESUME
   done
 )
@@ -68,7 +73,8 @@ resume_all() (
 # Nodes that a person drained stay as they are. Nothing happens where slurmctld does not answer.
 cluster_quiet() (
   slurmctld_is_up || exit 0
-  for node in $(nodes_shown | nodes_not_drained); do
+  nodes=$(nodes_shown) || exit 1
+  for node in $(printf '%s\n' "$nodes" | nodes_not_drained); do
     scontrol update NodeName="$node" State=DRAIN "Reason=$1" || exit 1
   done
   ! jobs_end "$2" -t "$3" || exit 0
@@ -84,6 +90,7 @@ nodes_resume() (
   tag=$1
   shift
   for node in "$@"; do
-    [ -z "$(nodes_shown "$node" | drained_with "$tag")" ] || timeout 30 scontrol update "NodeName=$node" State=RESUME || exit 1
+    shown=$(nodes_shown "$node") || exit 1
+    [ -z "$(printf '%s\n' "$shown" | drained_with "$tag")" ] || timeout 30 scontrol update "NodeName=$node" State=RESUME || exit 1
   done
 )

@@ -40,6 +40,8 @@ from corral.state.base import Gate
 from corral.state_dir import cluster_dir
 
 OWNER = "autogroup:admin"
+PORT_S: Final = 20.0
+"""So long a measuring program may take until it listens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,11 +327,21 @@ async def _link(fleet: Fleet, source: Facts, target: Facts) -> Link:
         server = asyncio.create_task(
             fleet.run(target.node, link.server_script(), timeout=60, on_line=heard)
         )
-        number = await asyncio.wait_for(port, 20)
-        client = link.client_script(address, number)
-        sent = check(await fleet.run(source.node, client, timeout=60), "measuring")
-        rtt, mbps = link.parse_figures(sent.stdout)
-        await server
+        try:
+            first = asyncio.FIRST_COMPLETED
+            await asyncio.wait({server, port}, timeout=PORT_S, return_when=first)
+            if server.done() and not port.done():  # its own failure, not one of time
+                check(await server, "measuring")
+                raise ValueError("the measuring program ended before it listened")
+            if not port.done():
+                raise TimeoutError
+            client = link.client_script(address, port.result())
+            sent = check(await fleet.run(source.node, client, timeout=60), "measuring")
+            rtt, mbps = link.parse_figures(sent.stdout)
+            await server
+        finally:
+            server.cancel()
+            await asyncio.gather(server, return_exceptions=True)
     except (CorralError, ValueError, TimeoutError) as error:
         problem = getattr(error, "tail", "") or str(error) or "no answer in time"
         return Link(source.node, target.node, path, via, 0, 0, mtu, problem.strip())

@@ -141,7 +141,7 @@ class EncryptedFile:
     def __init__(self, path: Path, encryption: Encryption) -> None:
         self._path = path
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._pieces: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close()
         if path.exists() or path.is_symlink():
@@ -224,7 +224,7 @@ class EncryptedFile:
             with self._pipe, zstd.ZstdFile(self._pipe, "w", options=_CHECKED) as packed:
                 while (piece := self._pieces.get()) is not None:
                     packed.write(piece)
-        except (OSError, ValueError, zstd.ZstdError) as error:
+        except BaseException as error:  # without it a cut archive would get the name
             self._error = error
 
     def _failure(self) -> CorralError:
@@ -245,8 +245,9 @@ class EncryptedFile:
         )
 
 
-def _cannot_write(path: Path, error: Exception) -> CorralError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+def _cannot_write(path: Path, error: BaseException) -> CorralError:
+    known = error.strerror if isinstance(error, OSError) else str(error)
+    reason = known or type(error).__name__
     return CorralError(
         Code.USAGE, f"{path} cannot be written: {reason}", hint="choose another place: -o FILE"
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 from corral.api.page.page_server import tunnel_to, until_up
@@ -17,6 +17,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of
 
 UP_S: Final = 30.0
+ANSWER_S: Final = 5.0
 HERE: Final = "127.0.0.1"
 
 Ended = Callable[[], Coroutine[Any, Any, str]]
@@ -72,13 +73,9 @@ async def _until(tunnel: Child, port: int) -> None:
                 tail=await tunnel.stderr_tail(),
                 hint="is the port free here? does corral ssh reach the controller?",
             )
-        try:
-            reader, writer = await asyncio.open_connection(HERE, port)
-            writer.write(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
-            reply = await asyncio.wait_for(reader.read(64), 5)
-            writer.close()
-        except (OSError, TimeoutError):
-            reply = b""
+        reply = b""
+        with suppress(OSError, TimeoutError):
+            reply = await _health(port)
         if reply.startswith(b"HTTP/") and b" 200 " in reply:
             return
         if asyncio.get_running_loop().time() > end:
@@ -88,6 +85,21 @@ async def _until(tunnel: Child, port: int) -> None:
                 hint="corral ssh to the controller: journalctl -u corral-mlflow",
             )
         await asyncio.sleep(0.1)
+
+
+async def _health(port: int) -> bytes:
+    """How the server's answer begins.
+
+    Raises:
+        OSError: nothing listens.
+        TimeoutError: no answer came.
+    """
+    reader, writer = await asyncio.open_connection(HERE, port)
+    try:
+        writer.write(b"GET /health HTTP/1.0\r\nHost: localhost\r\n\r\n")
+        return await asyncio.wait_for(reader.read(64), ANSWER_S)
+    finally:
+        writer.close()
 
 
 async def _ended(tunnel: Child) -> str:

@@ -274,6 +274,12 @@ async def asked(prompt: str) -> str:
         except (EOFError, OSError):
             value = CorralError(Code.USAGE, "no password was typed", hint="run it again")
             set_it = answer.set_exception
+        except UnicodeDecodeError:
+            words = "the password has characters of another encoding than the terminal's"
+            value = CorralError(Code.USAGE, words, hint="check LANG and LC_ALL, and run it again")
+            set_it = answer.set_exception
+        except BaseException as error:  # raised where it is awaited, which waits for it alone
+            set_it, value = answer.set_exception, error
         with contextlib.suppress(RuntimeError):  # the loop is closed: the command was interrupted
             loop.call_soon_threadsafe(settle, set_it, value)
 

@@ -17,7 +17,6 @@ import contextlib
 import fcntl
 import os
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -28,6 +27,7 @@ from typing import Final
 
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
+from corral.hosts.process import killed
 from corral.hosts.quote import Script, sh
 from corral.inspect.cpu import memory_mib
 from corral.providers.containers.archive import Source
@@ -284,6 +284,4 @@ def _tail(log: Path) -> str:
 async def _end(process: asyncio.subprocess.Process) -> None:
     """Kill it with all its children if it still runs."""
     if process.returncode is None:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await killed(process)

@@ -133,7 +133,7 @@ class Leaving(Standalone):
         """``node NAME`` of all that slurmctld knows, ``drained`` behind those that leave.
 
         ``partition NAME`` likewise, and ``closed NAME`` of those that this has closed: Slurm knows
-        no reason for that. No node and no partition where slurmctld does not run.
+        no reason for that. Nothing where slurmctld does not answer.
         """
         return call(_PROGRAM, "leaving_probe", REASON, CLOSED)
 

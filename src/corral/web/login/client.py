@@ -9,7 +9,7 @@ from typing import Any, Final
 from corral.errors import Code, CorralError
 from corral.web.slurm.slurmrest import Login
 from corral.web.users.sessions import login_of
-from corral.web.users.user_commands import helper_replies
+from corral.web.users.user_commands import helper_replies, limited
 
 UNIT: Final = "corral-web-login"
 AT_ONCE: Final = 4
@@ -79,8 +79,9 @@ class TokenProgram:
             self._waiting -= 1
 
     async def _answer(self, ask: dict[str, Any]) -> dict[str, Any]:
-        async for reply in helper_replies(self.path, UNIT, {"ask": ask}):
-            return reply
+        async with limited(UNIT):
+            async for reply in helper_replies(self.path, UNIT, {"ask": ask}):
+                return reply
         raise CorralError(
             Code.COMMAND_FAILED,
             "the controller makes no login now",

@@ -64,7 +64,11 @@ async def log_in_by_code(
     no limit is needed against guessing (2,000 open codes and 10^6 guesses a second for their two
     minutes find one with a chance of 5 in 10^11).
     """
-    login = state.sessions.redeem(credentials.code)
+    login = state.sessions.owner_of(credentials.code)
+    if login is not None:
+        # Before the code is used up: with a silent slurmctld it is good for the next try.
+        await state.rest.check(login)
+        login = state.sessions.redeem(credentials.code)  # None where another one was faster
     if login is None:
         peer = peer_of(request)
         state.logins.take(peer)
@@ -76,7 +80,6 @@ async def log_in_by_code(
             if state.settings.handover
             else "run corral ui --controller again for a new one",
         )
-    await state.rest.check(login)
     owner = here_of(state) is not None
     return await opened(state, request, response, login, owner=owner, kind=LoginKind.CODE)
 

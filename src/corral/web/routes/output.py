@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import logging
 import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
@@ -61,6 +62,9 @@ _NOTHING: Final[Mapping[str, Any]] = MappingProxyType(
 )
 """Of the end of a job, where the doctor could not be asked."""
 _UTF8_MORE: Final = range(0x80, 0xC0)
+OWN_ERROR: Final = "an error in Corral: the output could not be read; the page's log has why"
+
+log_of_server = logging.getLogger(__name__)
 
 
 @router.get(
@@ -363,6 +367,9 @@ class Output:
             await (self._lines("last") if self._job.ended else self._until_its_end())
         except CorralError as error:
             self.trouble = error
+        except Exception:  # an error of ours: without an end the viewer would wait for ever
+            log_of_server.exception("reading the output of job %s failed", self._job.id)
+            self.trouble = CorralError(Code.COMMAND_FAILED, OWN_ERROR, hint="load the page again")
         await self._queue.put(None)
 
     async def batches(self) -> AsyncIterator[dict[str, Any]]:
@@ -432,8 +439,9 @@ class Output:
         over = asyncio.create_task(self._over())
         try:
             await asyncio.wait({reading, over}, return_when=asyncio.FIRST_COMPLETED)
-            if reading.done():
-                await reading
+            for task in (reading, over):
+                if task.done():
+                    await task  # raises what it ended with: a failure is not the job's end
         finally:
             reading.cancel()
             over.cancel()

@@ -124,12 +124,11 @@ class PastJobs:
         Raises:
             CorralError: TIMED_OUT; NOT_FOUND, there is no accounting.
         """
-        async with self._few:
-            try:
-                async with asyncio.timeout(PATIENCE_S):
-                    return await self._either(question)
-            except TimeoutError as error:
-                raise _slow() from error
+        try:
+            async with asyncio.timeout(PATIENCE_S), self._few:  # the wait for a place counts too
+                return await self._either(question)
+        except TimeoutError as error:
+            raise _slow() from error
 
     async def _either(self, question: Callable[[Slurm], Awaitable[T]]) -> T:
         try:

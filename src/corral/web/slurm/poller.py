@@ -87,7 +87,7 @@ class Poller:
         self._states: dict[str, str] | None = None  # those that the jobs are known to have
         self._gone = False  # a daemon does not answer
         self._looking = asyncio.Lock()
-        self._poll: asyncio.Task[None] | None = None
+        self._poll: asyncio.Task[Exception | None] | None = None
         self._known = {"nodes": asyncio.Event(), "jobs": asyncio.Event()}
         self.took = 0.0
 
@@ -117,7 +117,7 @@ class Poller:
         if known.is_set() and (self._viewers or time.time() - self.now.seen_at <= FRESH_S):
             return self.now
         if self._poll is None or self._poll.done():
-            self._poll = asyncio.create_task(self.poll(), name="poll")
+            self._poll = asyncio.create_task(self._polled(), name="poll")
         waits = {self._poll}
         if known.is_set():
             await asyncio.wait(waits, timeout=PATIENCE_S)
@@ -127,8 +127,8 @@ class Poller:
             await asyncio.wait({*waits, answered}, return_when=asyncio.FIRST_COMPLETED)
         finally:
             answered.cancel()
-        if not known.is_set():
-            await self._poll  # it has ended; what is not an answer of Slurm's is an error of ours
+        if not known.is_set() and (error := await self._poll):  # it has ended
+            raise error
         return self.now
 
     @asynccontextmanager
@@ -151,7 +151,7 @@ class Poller:
 
     async def close(self) -> None:
         """End it."""
-        tasks = [task for task in (self._task, self._poll) if task is not None]
+        tasks = [task for task in (self._task, self._poll) if task]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -160,11 +160,28 @@ class Poller:
         while self._viewers:
             try:
                 await self.poll()
+                self._wake.clear()
+                await self._rested()
             except Exception:  # an error of ours: the task's end would end the news for everybody
-                log.exception("a poll failed")
-                self._is(replace(self.now, trouble=OWN_ERROR))
-            self._wake.clear()
-            await self._rested()
+                self._failed()
+                await asyncio.sleep(TROUBLE_S)
+
+    async def _polled(self) -> Exception | None:
+        """Poll; returns an error of ours, which the state then has too."""
+        try:
+            await self.poll()
+        except Exception as error:
+            self._failed()
+            return error
+        return None
+
+    def _failed(self) -> None:
+        """Log the error of ours that is being handled, and show that there is one."""
+        log.exception("a poll failed")
+        try:
+            self._is(replace(self.now, trouble=OWN_ERROR))
+        except Exception:  # what is called with each state fails, perhaps
+            log.exception("the trouble could not be passed on")
 
     async def _rested(self) -> None:
         """Until the next poll; whether Slurm is there at all is asked in between.
@@ -256,12 +273,15 @@ class Poller:
         self._known["jobs"].set()
 
     def _is(self, now: Snapshot) -> None:
-        """Set the state; viewers are notified where it is new."""
+        """Set the state; viewers are notified where it is new.
+
+        They come first: the next state is compared with this one, also where ``changed`` fails.
+        """
         before, self.now = self.now, now
-        if self._changed is not None:
-            self._changed(before, now)
         if now.rev != before.rev or now.trouble != before.trouble:
             self._publish(dumps(delta(before, now)))
+        if self._changed is not None:
+            self._changed(before, now)
 
     async def _jobs(self, before: Snapshot, login: Login, clock: float) -> tuple[Job, ...] | None:
         big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM

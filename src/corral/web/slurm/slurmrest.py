@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.array_tasks import array_label, without_limit
 from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
@@ -156,7 +156,10 @@ class SlurmRest:
             return "slurmrestd does not answer"
         if ping is None:
             return "slurmctld does not answer"
-        down = read.down(ping.json() if ping.status_code == OK else None)
+        try:
+            down = read.down(ping.json() if ping.status_code == OK else None)
+        except BAD_JSON:  # cut off, or of a proxy between
+            return "slurmctld does not answer"
         return f"slurmctld on {', '.join(down)} does not answer" if down else ""
 
     async def _brief(self, path: str, login: Login) -> httpx.Response | None:

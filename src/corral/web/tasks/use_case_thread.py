@@ -33,6 +33,7 @@ async def in_thread(work: Callable[[Emit], Coroutine[Any, Any, T]], emit: Emit =
     here = asyncio.get_running_loop()
     done: asyncio.Future[T] = here.create_future()
     begun: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[T]]] = []
+    given_up = threading.Event()
 
     def passed_on(event: Event) -> None:
         here.call_soon_threadsafe(emit, event)
@@ -40,6 +41,8 @@ async def in_thread(work: Callable[[Emit], Coroutine[Any, Any, T]], emit: Emit =
     async def running() -> T:
         task = asyncio.ensure_future(work(passed_on))
         begun.append((asyncio.get_running_loop(), task))
+        if given_up.is_set():  # before it was in the list
+            task.cancel()
         return await task
 
     def run() -> None:
@@ -52,6 +55,7 @@ async def in_thread(work: Callable[[Emit], Coroutine[Any, Any, T]], emit: Emit =
     try:
         return await asyncio.shield(done)
     except asyncio.CancelledError:
+        given_up.set()
         for its, task in begun:
             with suppress(RuntimeError):  # it has just ended
                 its.call_soon_threadsafe(task.cancel)
@@ -72,7 +76,8 @@ def _outcome(
         # By the one who awaits it, and awaits no result any more.
         cancelled = CorralError(Code.COMMAND_FAILED, "cancelled")
         return lambda: done.cancelled() or done.set_exception(cancelled)
-    except Exception as error:  # raised where it is awaited
-        failed = error
+    except BaseException as error:  # raised where it is awaited
+        # As an Exception: SystemExit would end the server, and few catch another one.
+        failed = error if isinstance(error, Exception) else RuntimeError(repr(error))
         return lambda: done.cancelled() or done.set_exception(failed)
     return lambda: done.cancelled() or done.set_result(result)

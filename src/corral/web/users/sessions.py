@@ -201,10 +201,16 @@ class Sessions:
         soonest = self._clock() + left
         return any(owner == login and until > soonest for owner, until in self._codes.values())
 
+    def owner_of(self, code: str) -> Login | None:
+        """The login of a code, which stays good."""
+        login, until = self._codes.get(_digest(code.strip().lower()), (None, 0.0))
+        return login if self._clock() < until else None
+
     def redeem(self, code: str) -> Login | None:
         """The login of a code, once."""
-        login, until = self._codes.pop(_digest(code.strip().lower()), (None, 0.0))
-        return login if self._clock() < until else None
+        login = self.owner_of(code)
+        self._codes.pop(_digest(code.strip().lower()), None)
+        return login
 
     def ticket(self, session: Session) -> str:
         """What stands for the session's second secret in one request's address."""

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any, Final, Protocol, cast
 
@@ -21,6 +22,9 @@ from corral.web.slurm.slurmrest import Login, dumps
 from corral.web.tasks.use_case_thread import in_thread
 
 LINE: Final = 4 << 20
+ANSWER_S: Final = 120.0
+"""For what has one answer. A log that is followed has no limit."""
+UNIT: Final = "corral-web-user"
 OnLine = Callable[[str], None]
 
 
@@ -152,11 +156,12 @@ class ByHelper:
         asked = {"accounts": [*accounts]}
         folder = dict[str, Any]()
         files = list[dict[str, Any]]()
-        async for reply in self._ask(login, do="templates", fields=asked):  # a line for each file
-            if "file" in reply:
-                files.append(reply["file"])
-            else:
-                folder = reply
+        async with limited(UNIT):
+            async for reply in self._ask(login, do="templates", fields=asked):
+                if "file" in reply:  # a line for each file
+                    files.append(reply["file"])
+                else:
+                    folder = reply
         return api.templates_of({**folder, "files": files})
 
     async def known(self, login: Login) -> bool:
@@ -192,16 +197,42 @@ class ByHelper:
         return int((await self._first(login, do="submit", fields=fields))["id"])
 
     async def _first(self, login: Login, **request: Any) -> dict[str, Any]:
-        async for reply in self._ask(login, **request):
-            return reply
+        async with limited(UNIT):
+            async for reply in self._ask(login, **request):
+                return reply
         raise CorralError(
             Code.COMMAND_FAILED,
             "the controller's helper gave no answer",
-            hint="on the controller: journalctl -u 'corral-web-user@*'",
+            hint=_journal(UNIT),
         )
 
     def _ask(self, login: Login, **request: Any) -> AsyncIterator[dict[str, Any]]:
-        return helper_replies(self._path, "corral-web-user", {"token": login.token, **request})
+        return helper_replies(self._path, UNIT, {"token": login.token, **request})
+
+
+@asynccontextmanager
+async def limited(unit: str) -> AsyncGenerator[None]:
+    """Answers of a helper that come within ANSWER_S.
+
+    Args:
+        unit: the name of its socket's unit.
+
+    Raises:
+        CorralError: TIMED_OUT.
+    """
+    try:
+        async with asyncio.timeout(ANSWER_S):
+            yield
+    except TimeoutError as error:
+        raise CorralError(
+            Code.TIMED_OUT,
+            f"the controller's helper has not answered within {ANSWER_S:g} s",
+            hint=f"what it was asked to do may still be done; {_journal(unit)}",
+        ) from error
+
+
+def _journal(unit: str) -> str:
+    return f"on the controller: journalctl -u '{unit}@*'"
 
 
 def _expected(reply: dict[str, Any]) -> api.ExpectedStart:
@@ -225,16 +256,14 @@ async def helper_replies(
     try:
         reader, writer = await asyncio.open_unix_connection(path, limit=LINE)
     except OSError as error:
-        raise CorralError(
-            Code.UNREACHABLE,
-            "the controller's helper does not answer",
-            tail=str(error),
-            hint=f"on the controller: systemctl status {unit}.socket",
-        ) from error
+        raise _away(unit, error) from error
     try:
-        writer.write(dumps(request) + b"\n")
-        await writer.drain()
-        while line := await _line(reader):
+        try:
+            writer.write(dumps(request) + b"\n")
+            await writer.drain()
+        except OSError as error:
+            raise _away(unit, error) from error
+        while line := await _line(reader, unit):
             reply = _object(line)
             if "error" in reply:
                 raise error_of(reply["error"])
@@ -243,11 +272,22 @@ async def helper_replies(
         writer.close()
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
+def _away(unit: str, error: OSError) -> CorralError:
+    return CorralError(
+        Code.UNREACHABLE,
+        "the controller's helper does not answer",
+        tail=str(error),
+        hint=f"on the controller: systemctl status {unit}.socket",
+    )
+
+
+async def _line(reader: asyncio.StreamReader, unit: str) -> bytes:
     try:
         return await reader.readline()
     except ValueError as error:
         raise _unread(f"longer than {LINE >> 20} MiB") from error
+    except OSError as error:  # systemd ended it, or it died
+        raise _away(unit, error) from error
 
 
 def _object(line: bytes) -> dict[str, Any]:

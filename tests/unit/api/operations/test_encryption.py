@@ -9,6 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -176,6 +177,24 @@ def test_nothing_is_left_of_a_file_that_did_not_get_complete(tmp_path: Path) -> 
     assert stat.S_IMODE(partial.stat().st_mode) == 0o600
     file.close()
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("argv", [(), ("/bin/cat",)])
+def test_a_cut_archive_never_gets_its_name(
+    argv: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The thread that writes had ended with what nobody saw, and the file was called complete."""
+
+    def write(self: Any, data: bytes) -> int:
+        raise MemoryError
+
+    monkeypatch.setattr("corral.api.operations.encryption.zstd.ZstdFile.write", write)
+    file = EncryptedFile(tmp_path / "a", Encryption(argv))
+    file.write(b"the first part")
+    with pytest.raises(CorralError, match="MemoryError"):
+        file.finish()
+    file.close()
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_program_that_dies(tmp_path: Path) -> None:

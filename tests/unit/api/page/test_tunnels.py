@@ -7,7 +7,8 @@ import json
 import subprocess
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Any, Self
+from types import SimpleNamespace
+from typing import Any, Self, cast
 
 import pytest
 
@@ -159,3 +160,30 @@ def test_a_lost_controllers_page_asks_the_backup_by_commands(
     assert given["rest"].startswith("commands:" if lost else "unix:")
     assert given["prometheus"].startswith("unix:") is not lost
     assert given["handover"] == ["corral", "" if lost else "token"]
+
+
+@pytest.mark.enable_socket
+def test_a_silent_tracking_server_leaves_no_connection_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tracking_tunnel, "ANSWER_S", 0.02)
+    monkeypatch.setattr(tracking_tunnel, "UP_S", 0.3)
+    now, asked = 0, 0
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal now, asked
+        now, asked = now + 1, asked + 1
+        await reader.read()
+        writer.close()
+        now -= 1
+
+    async def work() -> None:
+        async with await asyncio.start_server(silent, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(CorralError, match="does not answer"):
+                await tracking_tunnel._until(cast("Any", SimpleNamespace(running=True)), port)
+            await asyncio.sleep(0.05)
+            assert asked > 1
+            assert now == 0
+
+    asyncio.run(work())

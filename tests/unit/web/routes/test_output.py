@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import socket
 import subprocess
 import time
 from collections.abc import Callable, Coroutine
@@ -21,9 +22,11 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.spec.load import load_or_raise
 from corral.web import schemas
+from corral.web.login.client import TokenProgram
 from corral.web.routes import jobs, output
 from corral.web.routes.streams import Streams
 from corral.web.slurm.slurmrest import Login
+from corral.web.users import user_commands
 from corral.web.users.user_commands import ByHelper
 from corral.web.users.worker_process import WorkerProcesses, answer
 from tests.unit.web.fake import FakeRest, Page
@@ -115,6 +118,52 @@ def test_a_log_goes_on_while_slurm_does_not_answer() -> None:
             await asyncio.sleep(0.2)
             assert not asked.done()
             asked.cancel()
+
+    run(work())
+
+
+class Broken:
+    """What a user's own commands read, with an error that nobody expected."""
+
+    async def log(self, *_: Any) -> None:
+        raise ConnectionResetError("the helper is gone")
+
+
+async def ended_log(page: Page, path: str) -> dict[str, Any]:
+    """The fields of a log's last event."""
+    reply = await asyncio.wait_for(page.get(path), 5)
+    assert "event: end\n" in reply.text
+    return events(reply.text)[-1]
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_log_ends_with_an_error_of_ours() -> None:
+    """The page waited for ever: no line came, and no end."""
+
+    async def work() -> None:
+        async with Page(FakeRest(), poll_s=0.01) as page:
+            await page.login()
+            page.app.state.corral.own = Broken()
+            end = await ended_log(page, "jobs/1/log")
+            assert end["error"]["message"] == output.OWN_ERROR
+
+    run(work())
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_job_whose_end_cannot_be_asked_for_has_not_ended(monkeypatch: Any) -> None:
+    """The page showed a running job's output as complete."""
+
+    async def ended(self: output.Output) -> bool:
+        raise LookupError("no such field")
+
+    async def work() -> None:
+        monkeypatch.setattr(output.Output, "_ended", ended)
+        async with Page(FakeRest(), poll_s=0.01) as page:
+            await page.login()
+            page.app.state.corral.own = Printing()
+            end = await ended_log(page, "jobs/1/log")
+            assert end["error"]["message"] == output.OWN_ERROR
 
     run(work())
 
@@ -736,3 +785,54 @@ def test_profiles_wait_for_each_other_too(monkeypatch: pytest.MonkeyPatch, path:
     most_at_once, refused = run(work())
     assert most_at_once == (4 if path == "profile" else 2)
     assert refused == (4 if path == "profile" else 34)
+
+
+def test_a_helper_that_dies_is_out_of_reach(tmp_path: Path) -> None:
+    """A socket that is closed with unread bytes is reset."""
+
+    def dies(listening: socket.socket) -> None:
+        connection, _ = listening.accept()
+        connection.recv(1)
+        connection.close()
+
+    async def work() -> None:
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(str(tmp_path / "helper"))
+            listening.listen()
+            dying = asyncio.create_task(asyncio.to_thread(dies, listening))
+            own = ByHelper(str(tmp_path / "helper"))
+            with pytest.raises(CorralError) as failed:
+                await own.log(Login("kim", "t"), Job(id=1), LogQuestion(do="files"), print)
+            await dying
+        assert failed.value.code is Code.UNREACHABLE
+
+    run(work())
+
+
+Asking = Callable[[str], Coroutine[Any, Any, Any]]
+ONE_ANSWER: dict[str, Asking] = {
+    "script": lambda path: ByHelper(path).script(Login("kim", "t"), 1),
+    "templates": lambda path: ByHelper(path).templates(Login("kim", "t")),
+    "login": lambda path: TokenProgram(path).provider(),
+}
+
+
+@pytest.mark.parametrize("what", ONE_ANSWER)
+def test_a_silent_helper_is_not_waited_for_without_end(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(user_commands, "ANSWER_S", 0.05)
+
+    async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async def work() -> None:
+        path = str(tmp_path / "helper")
+        async with await asyncio.start_unix_server(silent, path):
+            with pytest.raises(CorralError) as failed:
+                await asyncio.wait_for(ONE_ANSWER[what](path), 5)
+        assert failed.value.code is Code.TIMED_OUT
+        assert "journalctl -u 'corral-web-" in failed.value.hint
+
+    run(work())

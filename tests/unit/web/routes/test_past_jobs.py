@@ -320,3 +320,24 @@ def test_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
         assert raised.value.code is Code.NOT_FOUND
 
     run(work())
+
+
+def test_the_wait_for_a_place_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Behind those who wait for a silent accounting it had none."""
+    monkeypatch.setattr("corral.web.slurm.past_jobs.PATIENCE_S", 0.2)
+
+    async def silent(_: object) -> None:
+        await asyncio.Event().wait()
+
+    async def work() -> None:
+        jobs = PastJobs(FakeRest())  # type: ignore[arg-type]
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        asked = (jobs.ask(silent) for _ in range(5 * AT_ONCE))
+        ends = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 20)
+        assert [end.code for end in ends if isinstance(end, CorralError)] == [Code.TIMED_OUT] * (
+            5 * AT_ONCE
+        )
+        assert clock() - begun < 0.6, "one after the other, each with the limit"
+
+    run(work())

@@ -115,6 +115,91 @@ def test_an_error_of_ours_is_shown_and_the_news_goes_on(monkeypatch: Any) -> Non
     run(work())
 
 
+@pytest.mark.parametrize("body", [b"<html>", b'{"pings": [', b"[" * 100_000])
+def test_a_ping_that_is_not_json_is_no_answer(monkeypatch: Any, body: bytes) -> None:
+    """It ended the task that polls for all: their pages waited without end."""
+    monkeypatch.setattr(poller_module, "ANSWER_S", 0.01)
+
+    async def work() -> None:
+        rest = FakeRest()
+        pinged = asyncio.Event()
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            if request.url.path.endswith("/ping") and poller.now.complete and not pinged.is_set():
+                pinged.set()
+                return httpx.Response(200, content=body)
+            return rest(request)
+
+        poller = polled(rest, answer)
+        async with poller.watching() as queue, asyncio.timeout(20):
+            await pinged.wait()
+            while not poller.now.trouble:
+                await queue.get()
+            assert poller.now.trouble == "slurmctld does not answer"
+            while poller.now.trouble:
+                await queue.get()
+        await poller.close()
+
+    run(work())
+
+
+@pytest.mark.parametrize("where", ["_rested", "changed"])
+def test_errors_between_polls_and_of_who_hears_do_not_end_the_news(
+    where: str, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(poller_module, "TROUBLE_S", 0.05)
+    failed = list[float]()
+
+    def fails(*_: object) -> None:
+        if len(failed) < 3:
+            failed.append(time.monotonic())
+            raise LookupError("an error of ours")
+
+    async def work() -> None:
+        poller = polled(FakeRest())
+        if where == "changed":
+            poller._changed = fails
+        else:
+            rested = poller._rested
+
+            async def broken() -> None:
+                fails()
+                await rested()
+
+            monkeypatch.setattr(poller, "_rested", broken)
+        async with poller.watching() as queue, asyncio.timeout(20):
+            trouble = list[str]()
+            while len(failed) < 3 or not poller.now.complete or poller.now.trouble:
+                trouble.append(json.loads(await queue.get()).get("trouble", ""))
+        assert poller_module.OWN_ERROR in trouble
+        assert failed[-1] - failed[0] >= 0.05, "a hot loop"
+        await poller.close()
+
+    run(work())
+
+
+def test_old_data_without_viewers_has_the_error_of_the_last_poll(monkeypatch: Any) -> None:
+    monkeypatch.setattr(poller_module, "FRESH_S", -1.0)
+
+    async def work() -> None:
+        poller = polled(FakeRest())
+        assert not (await poller.fresh()).trouble
+        asked = poller._rest.jobs
+
+        async def broken(*_: Any) -> Any:
+            raise LookupError("an error of ours")
+
+        monkeypatch.setattr(poller._rest, "jobs", broken)
+        old = await poller.fresh()
+        assert old.jobs
+        assert old.trouble == poller_module.OWN_ERROR
+        monkeypatch.setattr(poller._rest, "jobs", asked)
+        assert not (await poller.fresh()).trouble
+        await poller.close()
+
+    run(work())
+
+
 def test_a_node_that_changed_is_sent_before_the_jobs_are_asked() -> None:
     async def work() -> None:
         rest = FakeRest()
