@@ -184,6 +184,8 @@ def test_unknown_is_hidden_and_an_answer_lasts_while_slurm_is_silent() -> None:
         assert slurm.calls == 2, "a silent Slurm is not asked at each request"
         now += RETRY_S
         await private.checked()
+        assert private._asking is not None
+        await private._asking
         assert not private.hidden and not private.accounting_hidden
         slurm.silent = True
         now += CHECKED_S
