@@ -25,7 +25,7 @@ CHECKED_S: Final = 60.0
 RETRY_S: Final = 10.0
 """When Slurm is asked again that did not answer; its last answer is kept until then."""
 FIRST_S: Final = 2.0
-"""How long a viewer waits for the first answer."""
+"""How long viewers wait for the first answer, all together."""
 COMMAND_S: Final = 20.0
 Run = Callable[[tuple[str, ...]], Awaitable[str]]
 """Runs a client command of Slurm's and returns what it printed."""
@@ -52,6 +52,7 @@ class PrivateData:
         self._clock = clock
         self._ask_at = 0.0
         self._asking: asyncio.Task[None] | None = None
+        self._patience_ends: float | None = None
 
     @property
     def hidden(self) -> bool:
@@ -74,8 +75,11 @@ class PrivateData:
         if self._clock() >= self._ask_at and (self._asking is None or self._asking.done()):
             self._ask_at = self._clock() + CHECKED_S
             self._asking = asyncio.create_task(self._asked(self._run), name="PrivateData")
-        if self._slurmctld is None and self._asking is not None:
-            await asyncio.wait({self._asking}, timeout=FIRST_S)
+            if self._patience_ends is None:
+                self._patience_ends = self._clock() + FIRST_S
+        left = (self._patience_ends or 0.0) - self._clock()
+        if self._slurmctld is None and self._asking is not None and left > 0:
+            await asyncio.wait({self._asking}, timeout=left)
 
     async def asked(self, command: Command[T]) -> T:
         """What a command prints, of what accounting shows to everybody.

@@ -14,7 +14,7 @@ from corral.errors import Code, CorralError
 from corral.slurm import command
 from corral.web import app as web_app
 from corral.web.routes import view
-from corral.web.users.private_data import CHECKED_S, RETRY_S, PrivateData
+from corral.web.users.private_data import CHECKED_S, FIRST_S, RETRY_S, PrivateData
 from tests.unit.web.fake import FakeRest, Page
 
 CONFIG = "Configuration data as of 2026-11-30T12:00:00\nPrivateData = {}\nPluginDir = /x\n"
@@ -184,6 +184,8 @@ def test_unknown_is_hidden_and_an_answer_lasts_while_slurm_is_silent() -> None:
         assert slurm.calls == 2, "a silent Slurm is not asked at each request"
         now += RETRY_S
         await private.checked()
+        assert private._asking is not None
+        await private._asking
         assert not private.hidden and not private.accounting_hidden
         slurm.silent = True
         now += CHECKED_S
@@ -277,3 +279,25 @@ def test_answers_that_are_kept_have_a_limit_of_bytes(monkeypatch: pytest.MonkeyP
     asyncio.run(work())
     assert sum(len(plain) + len(small) for _, plain, small in packed.made.values()) <= 10_000
     assert "accounts:user19" in packed.made
+
+
+def test_a_slurm_that_hangs_delays_the_first_requests_alone() -> None:
+    now = 100.0
+
+    async def hang(_: tuple[str, ...]) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    async def work() -> None:
+        nonlocal now
+        private = PrivateData(hang, clock=lambda: now)
+        first = asyncio.create_task(private.checked())
+        await asyncio.sleep(0)
+        assert not first.done()
+        now += FIRST_S
+        await asyncio.wait_for(private.checked(), 0.5)  # it is asked, and this one waits no more
+        assert private.hidden
+        first.cancel()
+        await private.close()
+
+    asyncio.run(work())

@@ -153,14 +153,14 @@ export class ArrayTasks extends Component {
   }
 }
 
-const PENDING = /^(\d+)_\[([^\]%]*)(?:%\d+)?\]$/;
+const SEVERAL = /^(\d+)_\[([^\]%]*)(?:%\d+)?\]$/;
 
 /**
  * A job in words; the one record of the tasks of an array that have not begun is several.
  * @param {string} label
  */
 export function named(label) {
-  const [, array, tasks] = PENDING.exec(label) ?? [];
+  const [, array, tasks] = SEVERAL.exec(label) ?? [];
   return array ? `pending tasks ${tasks} of array ${array}` : `job ${label}`;
 }
 
@@ -169,7 +169,7 @@ export function named(label) {
  * @param {string} label
  */
 export function cancelQuestion(label) {
-  const [, array] = PENDING.exec(label) ?? [];
+  const [, array] = SEVERAL.exec(label) ?? [];
   if (!array) {
     const text = "What it has not saved is lost.";
     return { title: `Cancel job ${label}?`, text, confirm: "Cancel the job" };
