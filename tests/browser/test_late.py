@@ -142,7 +142,8 @@ def test_a_jobs_late_answer_is_not_shown_over_a_later_ones(light: Light) -> None
 def test_a_script_that_was_not_shown_is_not_submitted(light: Light) -> None:
     page = light.page
     schema = api.JobSpec.model_json_schema()
-    form = {"schema": schema, "can_spec": True, "storage": ["/shared"]}
+    form = {"schema": schema, "can_spec": True, "why_no_spec": "", "storage": ["/shared"]}
+    form |= {"containers": False, "recipients": []}
     page.route("**/api/jobs/form", lambda route: route.fulfill(json=form))
     page.evaluate("location.hash = 'submit'")
     page.wait_for_selector("#field-script")
@@ -241,7 +242,7 @@ def test_thousands_of_nodes_by_rack_are_squares(light: Light) -> None:
     page.reload()
     page.wait_for_selector("canvas.heat")
     page.select_option("[aria-label='Group nodes by']", "rack")
-    wait_until(page, "document.querySelectorAll('section').length === 125")
+    wait_until(page, "document.querySelectorAll('.groups section').length === 125")
     assert page.evaluate("document.querySelectorAll('main *').length") < 2000
 
 

@@ -495,7 +495,7 @@ NO_TABLES = {
     },
     "words that a reader of another program's text looks for, with what each becomes": {
         "cli/terminal/usage.py: _BOUND_WORDS", "doctor/pending_reason.py: _KINDS",
-        "jobs/submit.py: _FIELD_OF",
+        "slurm/directives.py: _OPTION_OF",
         "prove/fabric/consistency.py: _NAMES",
         "prove/fabric/transport.py: NETWORKS", "providers/paperspace/calls.py: STATES",
         "slurm/adopt/rules/setup.py: _COPIES",
@@ -507,6 +507,7 @@ NO_TABLES = {
         "variables.py: VARIABLES", "variables.py: IN_JOBS",
     },
     "fields of a job that slurmrestd's form has": {"jobs/rest/submission.py: CARRIED"},
+    "fields next to a script on the page, by sbatch's option": {"web/routes/jobs.py: _SAME"},
     "algorithms that the page takes of a login provider": {"web/login/oidc.py: ALGORITHMS"},
     "commands and options that are run, and columns that are asked for": {
         "agents/notify/mail_prog.py: NAMES", "agents/notify/send.py: FORMAT",

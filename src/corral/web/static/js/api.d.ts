@@ -500,7 +500,9 @@ export interface JobTemplate {
   fault: string;
 }
 
-/** Job files that are kept, for all or by a team; trouble: why files of the folder are not listed. */
+/** Job files that are kept, for all or by a team.
+
+trouble: why files of the folder are not listed. */
 export interface JobTemplates {
   folder: string;
   trouble: string;
