@@ -28,10 +28,16 @@ _MARK: Final = re.compile(
     r"^( *)<!-- (run by|not run): ([^\n]+) -->\n(\1```.*?^\1```$)(\n+\1```text\n.*?^\1```$)?",
     re.M | re.S,
 )
+_YAML: Final = re.compile(
+    r"^( *)(?:<!-- not linted: ([^\n]+) -->\n\1)?(```yaml.*?^\1```$)", re.M | re.S
+)
 _CAPTIONS: Final = {
-    "run by": "Run as it is by `{}`: it succeeds.",
+    "run by": "Run as it is written by `{}`: it succeeds.",
     "run but": "Run by `{}`, {}: it succeeds.",
     "not run": "Not run {}.",
+    "file": "Checked by `corral lint` in each run of the tests.",
+    "part": "A part of a cluster file, checked by `corral lint` with the rest made up.",
+    "not linted": "Not checked by `corral lint`: {}.",
 }
 _LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".toml": "toml"}
 
@@ -117,7 +123,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def with_captions(text: str) -> str:
-    """Who runs each block of commands, below it and its output (tests/guide_blocks.py)."""
+    """Who runs or checks each block, below it and its output (tests/guide_blocks.py)."""
 
     def captioned(match: re.Match[str]) -> str:
         indent, kind, words, block, output = match.groups(default="")
@@ -128,7 +134,13 @@ def with_captions(text: str) -> str:
             caption = _CAPTIONS[kind].format(words if words.startswith("as ") else f"here: {words}")
         return f"{block}{output}\n\n{indent}*{caption}*{{: .ran }}"
 
-    return _MARK.sub(captioned, text)
+    def checked(match: re.Match[str]) -> str:
+        indent, why, block = match.groups(default="")
+        complete = "\n" in block and block.split("\n")[1].strip() == "corral: v1"
+        kind = "not linted" if why else "file" if complete else "part"
+        return f"{indent}{block}\n\n{indent}*{_CAPTIONS[kind].format(why)}*{{: .ran }}"
+
+    return _YAML.sub(checked, _MARK.sub(captioned, text))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

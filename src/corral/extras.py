@@ -9,7 +9,7 @@ import sys
 from importlib.metadata import PackageNotFoundError, distribution, requires, version
 from typing import Any
 
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 
 DISTRIBUTION = "corral"
 """Name of the package, as pyproject.toml has it; no other place in the code has it."""
@@ -28,10 +28,18 @@ def own_version() -> str:
 def direct_url() -> dict[str, Any]:
     """What this Corral was installed from (PEP 610); empty where an index gave it.
 
+    A record that is damaged is none: an address that is not a text, or with control characters.
+
     Raises:
         PackageNotFoundError: it was not installed.
     """
-    return json.loads(distribution(DISTRIBUTION).read_text("direct_url.json") or "{}")
+    installed = distribution(DISTRIBUTION)
+    try:
+        record = json.loads(installed.read_text("direct_url.json") or "{}")
+        address = record.get("url", "")
+    except BAD_JSON:
+        return {}
+    return record if isinstance(address, str) and address.isprintable() else {}
 
 
 def wheel_prefix() -> str:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from corral import variables
 from corral.errors import Code, CorralError
 
 Ask = Callable[[str], Awaitable[str | None]]
@@ -24,9 +25,9 @@ SUDO: Final = "sudo"
 LOGIN: Final = "login"
 JUMP: Final = "jump host"
 FILES: Final = {
-    SUDO: "CORRAL_SUDO_PASSWORD_FILE",
-    LOGIN: "CORRAL_LOGIN_PASSWORD_FILE",
-    JUMP: "CORRAL_JUMP_PASSWORD_FILE",
+    SUDO: variables.SUDO_PASSWORD_FILE,
+    LOGIN: variables.LOGIN_PASSWORD_FILE,
+    JUMP: variables.JUMP_PASSWORD_FILE,
 }
 """Environment variables that name a file, or /dev/fd/N, whose first line is the password. Not the
 password itself: children, core dumps and CI logs get to see an environment."""

@@ -15,8 +15,9 @@ from typing import Final
 import platformdirs
 
 from corral.errors import Code, CorralError
+from corral.variables import STATE_DIR
 
-VARIABLE: Final = "CORRAL_STATE_DIR"
+VARIABLE: Final = STATE_DIR
 _PRIVATE: Final = 0o700
 _NAME = re.compile(r"(?=.{1,40}\Z)[a-z0-9][a-z0-9_-]*(\.[a-z0-9_-]+)*\Z")
 

@@ -14,11 +14,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import pytest
 
@@ -192,10 +194,16 @@ FETCHED = """async (path) => { const sent = {"X-CSRF-Token": localStorage.getIte
 """What a tab's own session is answered."""
 
 
+LOST: WeakKeyDictionary[Any, deque[str]] = WeakKeyDictionary()
+"""The last requests of each context that came to nothing, such as by ERR_NETWORK_CHANGED."""
+
+
 def patient(browser: Any, **options: Any) -> Any:
     """A new profile of a browser, each of whose calls waits for its condition alone."""
     context = browser.new_context(**options)
     context.set_default_timeout(PATIENT_MS)
+    lost = LOST[context] = deque(maxlen=5)
+    context.on("requestfailed", lambda request: lost.append(f"{request.url}: {request.failure}"))
     return context
 
 
@@ -303,6 +311,9 @@ def shown(browser: Any) -> Iterator[str]:
     """Each open page: its address, whether events come, and the words on it."""
     from playwright.sync_api import Error  # noqa: PLC0415  # only where it is needed
 
+    for context in browser.contexts:
+        if lost := LOST.get(context):
+            yield f"requests that came to nothing: {', '.join(lost)}"
     for page in [page for context in browser.contexts for page in context.pages]:
         live = "document.querySelector('#live')?.textContent"
         try:

@@ -118,7 +118,8 @@ def served(
     rest: DeskRest, listening: socket.socket | None = None, **settings: Any
 ) -> Iterator[Desk]:
     """A page in a thread of this process, at a free port or where ``listening`` is."""
-    fields: dict[str, Any] = {"cluster": "lab", "rest": "http://slurm", "poll_s": 0.2, **settings}
+    fields: dict[str, Any] = {"cluster": "lab", "rest": "http://slurm", "poll_s": 0.2}
+    fields |= {"private": False, **settings}
     app = create_app(Settings(**fields), httpx.MockTransport(rest))
     listening = listening or socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=1))

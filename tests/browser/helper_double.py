@@ -30,7 +30,7 @@ NUMBER = {"set": True, "infinite": False}
 
 @dataclass
 class Helper:
-    """What the helper knows: the folder of each job, its script; what it was asked."""
+    """What the helper knows: each job's folder and script; what it refuses, what it was asked."""
 
     folders: dict[int, Path] = field(default_factory=dict[int, Path])
     scripts: dict[int, str] = field(default_factory=dict[int, str])
@@ -38,11 +38,14 @@ class Helper:
     templates: api.TemplateFolder = field(default_factory=lambda: api.TemplateFolder(""))
     environments: api.Environments = field(default_factory=api.Environments)
     expected: dict[str, Any] = field(default_factory=lambda: {"start_at": None, "nodes": ""})
+    refused: dict[str, Any] = field(default_factory=dict[str, Any])
     asked: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
 
     def answers(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         self.asked.append(request)
-        if request["do"] == "log":
+        if self.refused and request["do"] == "script-expected":
+            yield {"error": self.refused}
+        elif request["do"] == "log":
             yield from self._log(request["job"], LogQuestion.model_validate(request["fields"]))
         elif request["do"] == "script" and request["job"] in self.scripts:
             yield {"text": self.scripts[request["job"]]}
@@ -62,8 +65,10 @@ class Helper:
         return {
             "extras": {"environment": [], "run": "", "tracking": "", "recordings": []},
             "environments": self.environments.as_dict(),
+            "known": {"ok": True},
             "submit": {"id": 1},
             "expected": self.expected,
+            "script-expected": self.expected,
         }
 
     def _log(self, job: int, question: LogQuestion) -> Iterator[dict[str, Any]]:
@@ -135,13 +140,13 @@ def spec() -> dict[str, Any]:
 
 
 @contextmanager
-def desk(chromium: Any, folder: Path) -> Iterator[Desk]:
+def desk(chromium: Any, folder: Path, cluster: dict[str, Any] | None = None) -> Iterator[Desk]:
     """A page of 1280 by 800; a script error or a blocked resource fails the test."""
     socket = folder / "helper.sock"
     with (
         helping(socket) as helper,
         slurmrestd() as (rest, fake),
-        serving(rest=rest, as_user=str(socket), service=True, spec=spec()) as served,
+        serving(rest=rest, as_user=str(socket), service=True, spec=cluster or spec()) as served,
     ):
         context = patient(chromium, viewport={"width": 1280, "height": 800})
         page = context.new_page()

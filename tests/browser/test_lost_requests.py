@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from corral.web.routes import view
+from tests.browser.conftest import patient, until, wait_until
 from tests.browser.desk import NODES, DeskRest, served, tab, window
 
 __all__ = ["window"]
@@ -62,3 +63,88 @@ def test_a_lost_request_is_repeated(
         assert page.locator(".node").count() == 3
         assert len(lost) == 1
         assert not page.locator("input[name=token]").count()
+
+
+@pytest.mark.parametrize("how", ["refused", "busy"])
+@pytest.mark.parametrize(
+    ("source", "place", "ready"),
+    [
+        ("js/lib/view.js", "cluster", ".node"),
+        ("vendor/preact.mjs", "cluster", ".node"),
+        ("js/app.js", "cluster", ".node"),
+        ("app.css", "cluster", ".node"),
+        ("js/jobs/jobs.js", "jobs", "text=The queue is empty"),
+        ("js/jobs/submit.js", "submit", "textarea"),
+    ],
+)
+def test_a_lost_source_is_opened_again(
+    window: Any, source: str, place: str, ready: str, how: str
+) -> None:
+    """Three times: a page showed Loading, or a failure, until somebody opened it again."""
+    rest = DeskRest()
+    rest.nodes(3)
+    with served(rest) as desk, tab(window, desk) as page:
+        page.wait_for_selector(".node")
+        lost = lose(page, f"**/{source}", how)
+        page.goto("about:blank")
+        page.goto(f"{desk.url}#{place}")
+        page.wait_for_selector(ready)
+        assert len(lost) == 1
+        wait_until(page, "getComputedStyle(document.body).fontFamily !== 'serif'")
+        assert page.evaluate("sessionStorage.getItem('reopened')") is None
+
+
+def test_a_source_that_never_comes_is_not_opened_again_without_end(window: Any) -> None:
+    rest = DeskRest()
+    with served(rest) as desk, tab(window, desk) as page:
+        asked: list[str] = []
+
+        def refuse(route: Any) -> None:
+            asked.append(route.request.url)
+            route.abort("connectionrefused")
+
+        page.route("**/js/jobs/jobs.js", refuse)
+        page.goto("about:blank")
+        page.goto(f"{desk.url}#jobs")
+        until(page, lambda: len(asked) >= 4, "opened three times again")
+        page.wait_for_selector(".card h2")
+        page.wait_for_timeout(2000)
+        assert len(asked) == 4
+
+
+def test_a_lost_login_is_sent_again(window: Any) -> None:
+    rest = DeskRest()
+    rest.nodes(3)
+    with served(rest) as desk:
+        context = patient(window)
+        page = context.new_page()
+        lost = lose(page, "**/api/login/code", "refused")
+        page.goto(f"{desk.url}#code={desk.code('kim', 'None')}")
+        page.wait_for_selector(".node")
+        assert len(lost) == 1
+        context.close()
+
+
+@pytest.mark.parametrize("place", ["policy", "mine", "timeline", "api"])
+def test_each_lost_answer_is_asked_for_again(window: Any, place: str) -> None:
+    """Each of a page's own questions is lost once."""
+    rest = DeskRest()
+    rest.nodes(3)
+    with served(rest) as desk, tab(window, desk) as page:
+        page.wait_for_selector(".node")
+        lost: set[str] = set()
+
+        def once(route: Any) -> None:
+            address = route.request.url.partition("?")[0]
+            if address in lost or route.request.method != "GET":
+                route.continue_()
+                return
+            lost.add(address)
+            route.abort("connectionreset")
+
+        page.route("**/api/**", once)
+        page.evaluate(f"location.hash = '{place}'")
+        page.wait_for_selector("main :is(.card, table)")
+        page.wait_for_timeout(3000)
+        assert lost
+        assert "does not answer" not in page.inner_text("main")

@@ -24,7 +24,10 @@ ENDED = (
     (2103, "notebook", "TIMEOUT", 8, 4, 28800, 8 * 28800 * 0.01, 2.5),
     (2104, "tokenize", "COMPLETED", 64, 0, 7200, 64 * 7200 * 0.97, 60.0),
     (2105, "sweep", "FAILED", 8, 1, 12, 0, 0),
+    (2106, "of-last-week", "COMPLETED", 64, 8, 36000, 64 * 36000 * 0.5, 30.0),
 )
+OLD = 2106
+"""It ended ten days ago."""
 
 
 def _count(kind: str, name: str, count: int) -> dict[str, Any]:
@@ -43,7 +46,7 @@ class _Past:
     def _job(self, place: int, row: tuple[Any, ...]) -> dict[str, Any]:
         number, name, state, cpus, gpus, seconds, used, memory = row
         job = copy.deepcopy(self._like)
-        end = int(time.time()) - 3600 * (place + 1)
+        end = int(time.time()) - (864000 if number == OLD else 3600 * (place + 1))
         job |= {"job_id": number, "name": name, "array": {}}
         job["state"]["current"] = [state]
         job["time"] |= {"start": end - seconds, "end": end, "elapsed": seconds}
@@ -172,6 +175,44 @@ def test_my_work_against_its_limits(window: Any, desk: Desk) -> None:
         page.keyboard.press("Enter")
         page.locator("tr[data-key=high]").wait_for()
         assert page.url.endswith("#policy/qos?q=high")
+
+
+def test_hours_of_7_and_30_days_and_why_no_cost_is_known(window: Any, desk: Desk) -> None:
+    """80 + 3 + 32 GPU hours ended, 16 and a third of one run; 80 more ended ten days ago."""
+    with tab(window, desk) as page:
+        page.goto(f"{desk.url}#mine")
+        tiles = page.locator(".tile")
+        tiles.locator("text=GPU hours in 7 days").wait_for()
+        words = [" ".join(text.split()) for text in tiles.all_inner_texts()]
+        week, month, cost = words[-3:]
+        assert re.match(r"131 GPU hours in 7 days; [\d,.]+ CPU hours, 7 jobs$", week), week
+        assert re.match(r"211 GPU hours in 30 days; [\d,.]+ CPU hours, 8 jobs$", month), month
+        assert cost == ("unknown cost of 7 and 30 days: no price is known without the cluster file")
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_idle_gpus_are_on_the_jobs_page_and_in_the_list(window: Any, desk: Desk) -> None:
+    with tab(window, desk) as page:
+        page.goto(f"{desk.url}#jobs/running")
+        row = page.locator("tr[data-job='3001']")
+        row.locator(".state.warn:text('2 idle')").wait_for()
+        assert "gpu001 GPU 6, gpu001 GPU 7" in row.locator(".state.warn[title]").get_attribute(
+            "title"
+        )
+        assert page.locator("tr[data-job='3002'] .state.warn").count() == 0
+        pictures(page, "jobs-idle")
+        page.goto(f"{desk.url}#job/3001")
+        words = page.locator("dt:text-is('use of GPUs') + dd")
+        words.wait_for()
+        assert "2 of 8 idle" in words.inner_text()
+        assert "gpu001 GPU 6, gpu001 GPU 7" in words.inner_text()
+        pictures(page, "job-idle")
+    with tab(window, desk, "zoe") as page:
+        page.goto(f"{desk.url}#jobs/running")
+        page.locator("tr[data-job='3001']").wait_for()
+        page.wait_for_timeout(1000)
+        assert page.locator("text=2 idle").count() == 0, "it is somebody else's"
 
 
 def test_accounts_and_the_other_tables_are_read(window: Any, desk: Desk) -> None:

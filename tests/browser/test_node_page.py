@@ -49,8 +49,14 @@ def desk() -> Iterator[Desk]:
         yield made
 
 
-def rows(page: Any, title: str) -> list[str]:
+def card(page: Any, title: str) -> Any:
     section = page.locator("section", has=page.locator(f"h2:text-is('{title}')"))
+    section.wait_for()
+    return section
+
+
+def rows(page: Any, title: str) -> list[str]:
+    section = card(page, title)
     section.locator("tbody tr").first.wait_for()
     return section.locator("tbody tr").all_inner_texts()
 
@@ -68,7 +74,8 @@ def test_a_node_shows_whose_each_gpu_is_and_what_is_unknown(window: Any, desk: D
         assert "errors are unknown" in page.locator(".halves").inner_text()
         assert len(rows(page, "Jobs")) == 2
         assert any("booted" in line for line in rows(page, "Events"))
-        assert "corral ui on the machine" in page.locator(".halves").inner_text()
+        last = card(page, "Last health checks")
+        assert "Unknown: no metrics of this node report them" in last.inner_text()
         assert "this cluster has no metrics" in page.locator(".day").inner_text()
         pictures(page, "node")
         page.set_viewport_size({"width": 390, "height": 844})
@@ -108,7 +115,12 @@ class Metrics:
             "corral_gpu_watts": 655.0,
             "DCGM_FI_DEV_XID_ERRORS": 79.0,
         }
-        return tuple(api.Reading(what, {"gpu": "1"}, value) for what, value in values.items())
+        checks = {"gpus": 0.0, "xid": 2.0, "disk": 1.0}
+        return (
+            *(api.Reading(what, {"gpu": "1"}, value) for what, value in values.items()),
+            *(api.Reading("corral_health_check", {"check": c}, v) for c, v in checks.items()),
+            api.Reading("corral_health_time_seconds", {}, time.time() - 125),
+        )
 
     async def cluster(self, span: Any) -> dict[str, Any]:
         return {"from": "", "at": [], "curves": []}
@@ -127,6 +139,28 @@ def test_metrics_are_shown_where_there_are_some(window: Any, desk: Desk) -> None
             assert words in gpus[1], gpus[1]
         assert gpus[0].count("unknown") == 5
         pictures(page, "node-metrics")
+
+
+def test_a_failing_health_check_is_shown_with_its_time_to_who_may_see_the_node(
+    window: Any, desk: Desk
+) -> None:
+    desk.app.state.corral.figures = Metrics()
+    for listed in desk.rest.bodies["nodes"]["body"]["nodes"]:
+        if listed["name"] == "gpu003":
+            listed |= {"state": ["IDLE", "DRAIN"], "reason": "health.xid: GPU 1: Xid 79"}
+    for user, role in (("ola", "Administrator"), ("kim", "None")):
+        with tab(window, desk, user, role) as page:
+            page.evaluate("location.hash = 'node/gpu003'")
+            lines = rows(page, "Last health checks")
+            assert [line.split("\t")[:2] for line in lines] == [
+                ["fail", "health.xid"],
+                ["warn", "health.disk"],
+                ["ok", "health.gpus"],
+            ]
+            assert "GPU 1: Xid 79" in lines[0]
+            words = card(page, "Last health checks").inner_text()
+            assert "3 checks" in words and "(2 min ago)" in words
+            pictures(page, "node-health")
 
 
 def test_drained_and_resumed_are_events_with_who_did_it(window: Any, desk: Desk) -> None:

@@ -127,6 +127,9 @@ def test_others_see_the_command(window: Any) -> None:
         page.goto(f"{desk.url}#policy/accounts")
         page.locator("text=This page changes nothing here").wait_for()
         page.locator("text=corral edit users NAME").wait_for()
+        page.locator("text=As Slurm's administrator you may, on a node").wait_for()
+        page.goto(f"{desk.url}#policy/qos")
+        page.locator("code:text-is('sacctmgr modify qos NAME set Priority=10')").wait_for()
         assert page.locator("button:text-is('Change')").count() == 0
 
 

@@ -1,4 +1,4 @@
-"""What tests of the page's own double cannot show: a real Slurm's tokens, and its arrays."""
+"""What tests of the page's own double cannot show: a real Slurm's tokens, arrays and sweeps."""
 
 from __future__ import annotations
 
@@ -13,11 +13,16 @@ from typing import Any
 import httpx
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import OTHER, Served, Terminal, run_root
+from tests.browser.conftest import OTHER, Browser, Served, Terminal, run_root, until, wait_until
 from tests.embedded.conftest import Live
 
 SUBMIT = sh(
     "runuser -u {u} -- sbatch --parsable -D /tmp -o /dev/null --array=1-6%1 --wrap 'sleep 600'",
+    u=OTHER,
+)
+
+SUBMIT_TWO = sh(
+    "runuser -u {u} -- sbatch --parsable -D /tmp -o /dev/null --array=1-2 --wrap 'sleep 600'",
     u=OTHER,
 )
 
@@ -82,3 +87,84 @@ def test_pending_tasks_alone_are_cancelled_by_a_token(
         assert [t["name"] for t in corral(terminal, "list")["tokens"]] == ["ci"]
         corral(terminal, "revoke", "ci", "--yes")
         assert http.get("me").status_code == 401
+
+
+def test_the_page_of_pending_tasks_cancels_those_alone(
+    owner: Browser, cluster: Live, people: Callable[..., str]
+) -> None:
+    """Their record has the array's number: DELETE job/NUMBER ended the tasks that run, too."""
+    array = run_root(cluster, cluster.controller, SUBMIT).strip()
+
+    def states() -> list[str]:
+        script = sh("squeue -h -r -j {n} -o %T 2>/dev/null; true", n=array)
+        return sorted(run_root(cluster, cluster.controller, script).split())
+
+    page = owner.page
+    until(page, lambda: states() == ["PENDING"] * 5 + ["RUNNING"], "one task runs, five wait")
+    page.goto(f"{page.url.partition('#')[0]}#job/{array}")
+    page.locator("button:text-is('Cancel')").click()
+    dialog = page.locator("dialog")
+    assert f"Cancel pending tasks 2-6 of array {array}?" in dialog.inner_text()
+    assert "that have begun go on" in dialog.inner_text()
+    dialog.locator("button:text-is('Cancel pending tasks')").click()
+    until(page, lambda: states() == ["RUNNING"], "the pending tasks end")
+    page.wait_for_timeout(2000)
+    assert states() == ["RUNNING"], "the task that runs goes on"
+    # Its own number is the array's once no task is pending: of two that run, the last one.
+    run_root(cluster, cluster.controller, sh("scancel {n}", n=array))
+    array = run_root(cluster, cluster.controller, SUBMIT_TWO).strip()
+    until(page, lambda: states() == ["RUNNING"] * 2, "both tasks run")
+    page.goto(f"{page.url.partition('#')[0]}#job/{array}")
+    page.locator("button:text-is('Cancel')").click()
+    assert f"Cancel job {array}_2?" in page.locator("dialog").inner_text()
+    page.locator("dialog button:text-is('Cancel the job')").click()
+    until(page, lambda: len(states()) == 1 or "COMPLETING" in states(), "the last task ends")
+    page.wait_for_timeout(2000)
+    assert "RUNNING" in states(), "the first one goes on"
+    run_root(cluster, cluster.controller, sh("scancel {n}", n=array))
+    until(page, lambda: not states(), "nothing is left")
+
+
+def queued(cluster: Live) -> list[str]:
+    """Tasks of kim's jobs that slurmctld has in its queue or has seen end: id and state."""
+    script = sh("squeue --noheader --array --states=all --user={u} --format='%i %T'", u=OTHER)
+    return run_root(cluster, cluster.controller, script).splitlines()
+
+
+def test_a_person_whom_the_file_does_not_name_submits_a_sweep(
+    served: Served, tab: Browser, cluster: Live, people: Callable[..., str]
+) -> None:
+    """The file names nobody but corral: kim is of the nodes' own users and of accounting."""
+    page = tab.page
+    page.goto(served.url)
+    page.fill("input[name=token]", people(OTHER))
+    page.click("text=Log in with the token")
+    page.wait_for_selector(".node")
+    before = queued(cluster)
+    page.goto(f"{served.url}#submit")
+    page.fill("#field-command", "sh -c 'echo lr is {lr}'")
+    page.fill("#field-gpus_per_node", "0")
+    page.click("summary:text-is('More')")
+    page.fill("#field-sweep", "lr=0.1,0.2,0.3")
+    page.fill("#field-at_once", "2")
+    page.click("button:text-is('Show the batch script')")
+    page.wait_for_selector("pre >> text=#SBATCH --array=0-2%2")
+    assert page.inner_text("p[role=status] >> nth=0") == (
+        "3 jobs as one array, 2 of them at once at most."
+    )
+    start = "p[role=status] >> text=Slurm would start it"
+    page.wait_for_selector(start)
+    assert queued(cluster) == before, "nothing is submitted before it is sent"
+    page.click("button:text-is('Submit')")
+    wait_until(page, "/^#job[/][0-9]+$/.test(location.hash)")
+    array = page.evaluate("location.hash.slice(5)")
+
+    def ended() -> list[str]:
+        tasks = sorted(line for line in queued(cluster) if line.startswith(f"{array}_"))
+        return tasks if all(line.endswith("COMPLETED") for line in tasks) else []
+
+    tasks = until(page, ended, "the sweep's jobs end")
+    assert tasks == [f"{array}_{task} COMPLETED" for task in range(3)]
+    text = sh("cat /shared/corral/jobs/{u}/{n}/task-*/rank-0.log", u=OTHER, n=array)
+    lines = run_root(cluster, cluster.controller, text).splitlines()
+    assert sorted(lines) == ["lr is 0.1", "lr is 0.2", "lr is 0.3"]

@@ -18,6 +18,7 @@ FOLDER = "/shared/corral/templates"
 FILES = (
     TemplateFile("train.yaml", "command: [python, train.py, 'a b']\nnodes: 2\ntime: 2h\n"),
     TemplateFile("sweep.yml", "command: [python, a.py, '{lr}']\nsweep: {lr: [1e-3, 3e-4]}\n"),
+    TemplateFile("train.yaml", "command: [b]\nnodes: 3\n", account="vision", owner="ada"),
     TemplateFile("broken.yaml", "command: [a]\nnodse: 4\n"),
     TemplateFile("<img src=x onerror=alert(1)>.yaml", trouble="it belongs to kim"),
 )
@@ -37,7 +38,10 @@ def test_a_template_fills_the_form(at: Desk, shoot: Callable[[Any, str], None]) 
     faults = page.inner_text(".templates .notes")
     assert f"{FOLDER}/broken.yaml:2:1: nodse: no such field" in faults
     assert "<img src=x onerror=alert(1)>.yaml cannot be used: it belongs to kim" in faults
-    assert page.locator("#template option").all_inner_texts() == ["none", "train", "sweep"]
+    assert page.locator("#template option").all_inner_texts() == [
+        *("none", "train", "sweep"),
+        "vision: train (of ada)",
+    ]
     page.select_option("#template", "train.yaml")
     page.wait_for_function("document.querySelector('#field-nodes').value === '2'")
     assert page.input_value("#field-command") == 'python train.py "a b"'
@@ -48,6 +52,8 @@ def test_a_template_fills_the_form(at: Desk, shoot: Callable[[Any, str], None]) 
     page.select_option("#template", "sweep.yml")
     page.wait_for_function("document.querySelector('#field-sweep').value === 'lr=1e-3,3e-4'")
     assert page.input_value("#field-time") == ""
+    page.select_option("#template", "vision/train.yaml")
+    page.wait_for_function("document.querySelector('#field-nodes').value === '3'")
     page.select_option("#template", "")
     page.wait_for_function("document.querySelector('#field-command').value === ''")
     page.select_option("#template", "train.yaml")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import markdown
 import pytest
 
 REPO = Path(__file__).parents[2]
@@ -134,6 +136,29 @@ def test_every_page_of_docs_is_in_the_site(site: Path) -> None:
     assert missing == []
 
 
+def captions(page: Path) -> list[str]:
+    return re.findall(r'<p><em class="ran">(.*?)</em></p>', page.read_text(), re.S)
+
+
+def test_captions_claim_no_more_than_was_done(site: Path) -> None:
+    """What a test replaced is in the caption; YAML has one, and what no test takes a reason."""
+    start = " ".join(captions(site / "guide/getting-started.html"))
+    assert "on three embedded nodes of a cluster with another name: it succeeds" in start
+    tour = captions(site / "guide/train-across-clouds.html")
+    assert sum("slow test" in caption for caption in tour) >= 7
+    file = " ".join(captions(site / "guide/cluster-file.html"))
+    assert "Checked by <code>corral lint</code>" in file
+    assert any("A part of a cluster file" in c for c in captions(site / "guide/queues.html"))
+    jobs = " ".join(captions(site / "guide/jobs.html"))
+    assert "Not checked by <code>corral lint</code>: a job file" in jobs
+    assert "with stand-ins of the model" in jobs
+    assert "nginx -t" in " ".join(captions(site / "guide/ui.html"))
+    assert captions(site / "repository/benchmarks/index.html")
+    everywhere = [caption for page in site.rglob("*.html") for caption in captions(page)]
+    assert len(everywhere) > 150
+    assert not [caption for caption in everywhere if "Run as it is by" in caption]
+
+
 def test_search_finds_a_page(reader: Any, site: Path) -> None:
     reader.click("input.md-search__input")
     reader.keyboard.type("budget.guard")
@@ -210,3 +235,50 @@ def test_versions_are_switched_in_a_folder(chromium: Any, versions: Path) -> Non
 
 def test_one_version_has_no_switch(reader: Any) -> None:
     assert reader.locator(".md-version").count() == 0
+
+
+GITHUB = """
+body { margin: 0; width: 840px; }
+body { font: 16px/1.5 -apple-system, "Segoe UI", "Noto Sans", Helvetica, Arial, sans-serif; }
+p, ul, pre, table { margin: 0 0 16px; }
+h1 { font-size: 32px; line-height: 1.25; margin: 0 0 16px; }
+h1 { padding-bottom: 9.6px; border-bottom: 1px solid; }
+ul { padding-left: 32px; }
+li + li { margin-top: 4px; }
+img { max-width: 100%; }
+code { font: 13.6px ui-monospace, "Liberation Mono", monospace; padding: 2.7px 5.4px; }
+pre { padding: 16px; overflow: auto; }
+pre code { line-height: 1.45; padding: 0; }
+table { border-spacing: 0; border-collapse: collapse; display: block; }
+table { width: max-content; max-width: 100%; }
+th, td { padding: 6px 13px; border: 1px solid; }
+"""
+"""What GitHub's style sheet for Markdown (github-markdown-css 5) sets that decides heights."""
+SCREEN = 1_100
+README_HEIGHT = 1_650
+"""A screen and a half (CONTRIBUTING.md)."""
+
+
+def readme_height(chromium: Any, text: str) -> int:
+    """Pixels of a README as a repository's page shows it: its column is 840 px wide."""
+    extensions = ["tables", "fenced_code", "sane_lists"]
+    body = markdown.markdown(text, extensions=extensions)
+    page = chromium.new_page(viewport={"width": 840, "height": SCREEN})
+    place = REPO / ".readme-as-rendered.html"
+    try:
+        place.write_text(f"<!doctype html><style>{GITHUB}</style><body>{body}</body>")
+        page.goto(place.as_uri())
+        assert page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
+        return int(page.evaluate("document.body.getBoundingClientRect().height"))
+    finally:
+        place.unlink()
+        page.close()
+
+
+def test_the_readme_fits_a_screen_and_a_half(chromium: Any) -> None:
+    text = (REPO / "README.md").read_text()
+    assert readme_height(chromium, text) <= README_HEIGHT
+    pictures = re.findall(r"<img [^>]+>", text)
+    assert len(pictures) == 2
+    unbounded = re.sub(r' (?:width|height)="\d+"', "", text)
+    assert readme_height(chromium, unbounded) > README_HEIGHT + 500, "pictures have a size"

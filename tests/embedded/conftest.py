@@ -55,7 +55,8 @@ LOGS = sh(
     ' [ -e "$log" ] || continue; echo "$(hostname -s) $log"; tail -n 60 "$log"; done'
 )
 CLEAN_UP = sh(
-    "scancel --state=PENDING --state=RUNNING --quiet; "
+    # Of two --state the last one counts (24.11).
+    "scancel --state=PENDING --quiet; scancel --state=RUNNING --quiet; "
     "scontrol update nodename=ALL state=RESUME 2>/dev/null; true"
 )
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.embedded.conftest import Live, named
 from tests.embedded.test_doctor import ids, report_of
+from tests.embedded.test_login import address as address_of
 from tests.embedded.test_page_passwords import WRONG, Site
 from tests.embedded.test_prove import proof_of
 
@@ -182,6 +185,45 @@ def test_a_person_runs_a_job_that_is_accounted_to_them(place: Place) -> None:
         time.sleep(0.5)
 
 
+def laptop(place: Place, home: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A command of Corral's with its own profiles and state: without the cluster file."""
+    return subprocess.run(
+        [sys.executable, "-m", "corral", *words],
+        env={**os.environ, "CORRAL_STATE_DIR": str(home)},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+
+
+def test_a_person_runs_corrals_own_jobs_by_a_profile(place: Place, tmp_path: Path) -> None:
+    """Who is not in the cluster file has folders of jobs, too: nothing was made by hand."""
+    address = address_of(place.plain)
+    name, key = f"lina-{os.getpid()}", str(place.folder / "key")
+    login = ("login", f"lina@{address}", "--name", name, "-i", key, "--accept-host-key")
+    done = laptop(place, tmp_path, *login)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no association" not in done.stdout + done.stderr
+    ran = laptop(place, tmp_path, "run", "-c", name, "-N2", "--", "hostname", "-s")
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert len(ran.stdout.splitlines()) == 2
+    jobs = place.plain.run("node0", sh("stat -c '%U %a' /shared/corral/jobs/lina"))
+    assert jobs.stdout.split() == ["lina", "700"]
+
+
+def test_the_timer_makes_folders_of_who_comes_later(place: Place) -> None:
+    place.modify("add", "pia")
+    try:
+        made = place.plain.run("node0", sh("systemctl start corral-member-folders.service"))
+        assert made.ok, made.tail
+        there = place.plain.run("node0", sh("stat -c '%U %a' /shared/corral/*/pia"))
+        assert there.stdout.split("\n")[:3] == ["pia 700"] * 3
+    finally:
+        place.modify("delete", "pia")
+
+
 @pytest.mark.slow
 def test_a_password_of_the_directory_opens_the_page(place: Place) -> None:
     """By SSSD, for members of its groups; who has not the right one learns nothing of that."""
@@ -257,7 +299,10 @@ def test_a_member_has_an_account_after_the_next_run_and_one_who_left_submits_no_
 ) -> None:
     assert place.association("milo") == ""
     place.modify("add", "milo")
-    assert place.pending() == ["add milo to account vision"]
+    assert sorted(place.pending()) == [
+        "add milo to account vision",
+        "folders of jobs for milo in /shared",
+    ]
     place.up()
     assert place.association("milo") == "vision|long|"
     assert place.pending() == []

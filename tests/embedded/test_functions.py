@@ -1,4 +1,4 @@
-"""Functions as jobs: the example, results, exceptions, arrays, cancellation, limits, two nodes.
+"""Functions as jobs: the example of docs/guide/jobs.md, results, failures, arrays, two nodes.
 
 The nodes' Python is another one than this machine's, as it often is.
 """
@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 import pytest
+from tests.guide_blocks import not_printed, run_by
 
 from corral.api.cluster import Cluster
 from corral.api.workload.function import JobFuture
@@ -97,6 +98,9 @@ def test_the_example(cluster: Live, limited: JobFuture[float]) -> None:
     )
     assert ended.returncode == 0, ended.stderr
     assert ended.stdout.endswith("pi is about 3.14\n")
+    (block,) = run_by(__file__)
+    assert block.text == EXAMPLE.read_text()
+    assert not_printed(block.shown, ended.stdout) == []
     assert not limited.cancelled()
 
 

@@ -1,4 +1,7 @@
-"""Corral as a stranger installs it: its wheel by pipx and by uv, and a rehearsal from there."""
+"""Corral as a stranger installs it: its wheel in a fresh environment, and a rehearsal from there.
+
+Each CI run takes the wheel by pip; the paths by pipx and by uv, which need an index, are slow.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,12 @@ import sys
 import venv
 from pathlib import Path
 
+import pydantic
 import pytest
 from tests.embedded.conftest import EXAMPLES, needs
 
 from corral.extras import own_version, wheel_name
 
-pytestmark = pytest.mark.slow
 REPO = Path(__file__).parents[2]
 LIMIT_S = 900
 
@@ -54,6 +57,52 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / wheel_name()
 
 
+@pytest.fixture(scope="module")
+def fresh(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program of an environment with the wheel, without an index.
+
+    Of its dependencies it has those of the tests. A line of a .pth file adds a folder and not what
+    .pth files in that folder add: the checkout, which is editable there, is not seen.
+    """
+    folder = tmp_path_factory.mktemp("fresh")
+    venv.create(folder, with_pip=False)
+    python = folder / "bin/python"
+    words = ("-m", "pip", "--python", python, "install", "-q", "--no-index", "--no-deps", wheel)
+    good(sys.executable, *words, folder=folder)
+    (site,) = (folder / "lib").glob("python3*/site-packages")
+    (site / "dependencies.pth").write_text(f"{Path(pydantic.__file__).parents[1]}\n")
+    return folder / "bin/corral"
+
+
+def rehearsed(corral: Path, folder: Path) -> dict[str, str]:
+    """A rehearsal of an example from its first command to its last: the verdict of each check."""
+    text = (EXAMPLES / "lab-3x5090.yaml").read_text()
+    name = f"installed-{os.getpid()}"
+    (folder / "lab.yaml").write_text(text.replace("name: lab\n", f"name: {name}\n", 1))
+    try:
+        brought = ran(corral, "up", "lab.yaml", "--rehearse", "--yes", "--json", folder=folder)
+        assert brought.returncode == 0, brought.stdout[-3000:] + brought.stderr[-3000:]
+        proof = json.loads(brought.stdout)["proof"]
+        assert proof["good"], proof
+        assert proof["without"] == proof["only"] == []
+    finally:
+        gone = ran(corral, "down", "lab.yaml", "--rehearse", "--yes", folder=folder)
+    assert gone.returncode == 0, gone.stdout + gone.stderr
+    return {row["check"]: row["verdict"] for row in proof["results"]}
+
+
+def test_the_wheel_brings_up_a_rehearsal(fresh: Path, tmp_path: Path) -> None:
+    reason = needs()
+    if reason:
+        pytest.skip(reason)
+    where = good(
+        fresh.parent / "python", "-c", "import corral; print(corral.__file__)", folder=tmp_path
+    )
+    assert Path(where.strip()).is_relative_to(fresh.parents[1])
+    verdicts = rehearsed(fresh, tmp_path)
+    assert verdicts["smoke.launch"] == verdicts["multinode.ranks"] == "pass", verdicts
+
+
 def tool(name: str, folder: Path) -> Path:
     """pipx or uv, from the index of pip's settings."""
     venv.create(folder, with_pip=True)
@@ -73,6 +122,7 @@ def works(corral: Path, folder: Path) -> None:
     assert Path(answer["origin"]).name == wheel_name()
 
 
+@pytest.mark.slow
 def test_pipx_installs_the_wheel_and_a_rehearsal_comes_up(wheel: Path, tmp_path: Path) -> None:
     reason = needs()
     if reason:
@@ -84,24 +134,13 @@ def test_pipx_installs_the_wheel_and_a_rehearsal_comes_up(wheel: Path, tmp_path:
     corral = tmp_path / "bin/corral"
     works(corral, tmp_path)
     assert (tmp_path / "man/man1/corral-run.1").is_file(), "man corral-run finds it"
-    text = (EXAMPLES / "lab-3x5090.yaml").read_text()
-    name = f"installed-{os.getpid()}"
-    (tmp_path / "lab.yaml").write_text(text.replace("name: lab\n", f"name: {name}\n", 1))
-    try:
-        brought = ran(corral, "up", "lab.yaml", "--rehearse", "--yes", "--json", folder=tmp_path)
-        assert brought.returncode == 0, brought.stdout[-3000:] + brought.stderr[-3000:]
-        proof = json.loads(brought.stdout)["proof"]
-        assert proof["good"], proof
-        assert proof["without"] == proof["only"] == []
-        passed = {row["check"] for row in proof["results"] if row["verdict"] == "pass"}
-        assert {"smoke.launch", "multinode.ranks"} <= passed, proof["results"]
-    finally:
-        gone = ran(corral, "down", "lab.yaml", "--rehearse", "--yes", folder=tmp_path)
-    assert gone.returncode == 0, gone.stdout + gone.stderr
+    verdicts = rehearsed(corral, tmp_path)
+    assert verdicts["smoke.launch"] == verdicts["multinode.ranks"] == "pass", verdicts
     good(pipx, "uninstall", "corral", folder=tmp_path, **places)
     assert not corral.exists()
 
 
+@pytest.mark.slow
 def test_uv_installs_the_wheel_as_a_tool(wheel: Path, tmp_path: Path) -> None:
     uv = tool("uv", tmp_path / "tool")
     places = {"UV_TOOL_DIR": str(tmp_path / "tools"), "UV_TOOL_BIN_DIR": str(tmp_path / "bin")}

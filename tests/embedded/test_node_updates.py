@@ -18,6 +18,8 @@ from tests.embedded.conftest import Live, named
 from tests.embedded.running_cluster import cancel, job_on, pid_of
 
 from corral import api
+from corral.api.lifecycle import node_updates
+from corral.apply.session import Session
 from corral.errors import Code, CorralError
 from corral.events import Event
 from corral.hosts.quote import Script, sh
@@ -163,6 +165,56 @@ def test_a_killed_update_is_continued_and_up_does_not_resume_its_node(
     assert (first.node, first.pending.begun, second.node) == ("node1", True, "node2")
     updated(lab)
     assert [version(lab, node) for node in ("node1", "node2")] == ["4", "4"]
+    all_idle(lab)
+
+
+def test_an_update_that_was_killed_behind_the_reboot_starts_the_node_again(
+    lab: Live, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container ends at its reboot; who was to start it is gone."""
+    offer(lab, "4.1", "node1", "node2")
+
+    class Killed(BaseException):
+        pass
+
+    async def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched, pytest.raises(Killed):
+        patched.setattr(node_updates, "started", killed)
+        updated(lab)
+    end = time.monotonic() + UP_S
+    while "node1" in lab.with_session(running):
+        assert time.monotonic() < end
+        time.sleep(0.5)
+    (first, second) = asyncio.run(api.plan_update(lab.spec)).pending
+    assert (first.node, first.stopped, second.node) == ("node1", True, "node2")
+    events = updated(lab)
+    assert messages(events, "is started", "was rebooted", "passed") == [
+        ("node1", "is started"),
+        ("node1", "was rebooted"),
+        ("node1", "passed"),
+        ("node2", "passed"),
+    ]
+    assert [version(lab, node) for node in ("node1", "node2")] == ["4.1", "4.1"]
+    all_idle(lab)
+
+
+async def running(session: Session) -> tuple[str, ...]:
+    return session.fleet.nodes
+
+
+def test_a_node_without_its_package_source_does_not_hold_up_others(lab: Live) -> None:
+    offer(lab, "4.2", "node2")
+    bad = sh("echo 'deb [trusted=yes] file:/nowhere ./' >/etc/apt/sources.list.d/gone.list")
+    assert lab.run("node1", bad).ok
+    try:
+        plan = asyncio.run(api.plan_update(lab.spec))
+        assert [node for node, _ in plan.failed] == ["node1"]
+        asyncio.run(api.update_nodes(lab.spec, plan))
+        assert version(lab, "node2") == "4.2"
+    finally:
+        assert lab.run("node1", sh("rm /etc/apt/sources.list.d/gone.list")).ok
     all_idle(lab)
 
 

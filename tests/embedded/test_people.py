@@ -11,6 +11,7 @@ from tests.embedded.conftest import Live, named
 from tests.embedded.test_prove import proof_of
 
 from corral import api
+from corral.events import Event
 from corral.hosts.quote import sh
 from corral.prove.checks.access import login
 from corral.prove.context import as_user
@@ -145,6 +146,33 @@ def test_a_qos_preempts_another(lab: Live) -> None:
         wait(lab, low, "PENDING")
     finally:
         cancel(lab)
+
+
+def test_of_preempted_jobs_only_one_with_requeue_starts_again(lab: Live) -> None:
+    cpus = lab.run(lab.controller, sh("sinfo -h -n {node} -o %c", node=NODE)).stdout.strip()
+    for requeue in (True, False):
+        fields = {"command": ("sleep", "600"), "user": "alice", "qos": "low", "nodelist": NODE}
+        fields |= {"ranks_per_node": int(cpus), "requeue": requeue}
+        events: list[Event] = []
+        try:
+            job = asyncio.run(api.submit(lab.spec, api.job_spec(fields), events.append))
+            notes = [event.message for event in events if event.subject == "preemption"]
+            ends = "jobs of QOS low may be preempted: this one then ends; --requeue starts it again"
+            assert notes == ([] if requeue else [ends])
+            wait(lab, str(job.id), "RUNNING")
+            high = submit(lab, "bob", f"-w {NODE} --exclusive")
+            wait(lab, high, "RUNNING")
+            if requeue:
+                wait(lab, str(job.id), "PENDING")
+            else:
+                ended = sh(
+                    "timeout 60 sh -c 'until sacct -X -n -P -j {id} -o State | grep PREEMPTED; "
+                    "do sleep 0.5; done'",
+                    id=job.id,
+                )
+                assert lab.run(lab.controller, ended, timeout=90).ok
+        finally:
+            cancel(lab)
 
 
 def test_drift_of_a_limit_is_seen_and_fixed_and_others_stay(lab: Live) -> None:

@@ -164,3 +164,26 @@ def test_a_server_is_a_job_that_is_reached_by_a_tunnel(
             assert tunnel.wait(60) == 0
     finally:
         subprocess.run([corral, "cancel", job, "-c", "lab.yaml"], cwd=tmp_path, check=False)
+
+
+def test_the_hubs_token_is_read_from_a_file(cluster: Live, python: str) -> None:
+    """The file is the user's alone; the token is in no command, and not in Slurm's record."""
+    user = cluster.spec.users[0].name if cluster.spec.users else "corral"
+    make = sh(
+        "cd {place} && umask 077 && printf 'hf_secret\n' > hf-token && chown {user} hf-token",
+        place=PLACE,
+        user=user,
+    )
+    assert cluster.run(cluster.controller, make).ok
+    lines: list[RankLine] = []
+    program = "from huggingface_hub import get_token; print('token', get_token() == 'hf_secret')"
+    outcome = Cluster(cluster.spec).run(
+        ["python", "-c", program],
+        on_line=lines.append,
+        python=python,
+        env={"HF_TOKEN_PATH": f"{PLACE}/hf-token"},
+        time="5m",
+    )
+    assert isinstance(outcome, JobOutcome)
+    assert outcome.good, lines
+    assert [line.text for line in lines] == ["token True"]

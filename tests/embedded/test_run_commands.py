@@ -111,6 +111,20 @@ def test_a_command_in_this_terminal(cluster: Live) -> None:
     assert (done.returncode, "gpus=1" in done.stdout) == (7, True), done.stdout + done.stderr
 
 
+def test_a_terminals_variables_are_in_no_argument_list(cluster: Live) -> None:
+    """They come as they are, and no process of the controller or the node has them in its words."""
+    script = (
+        'printf "<%s>\\n" "$HF_TOKEN"; '
+        "grep -l se[c]ret-4711 /proc/[0-9]*/cmdline; ls -d /tmp/corral-variables.*"
+    )
+    words = ("-i", "--env", "HF_TOKEN=secret-4711 it's", "--", "sh", "-c", script)
+    done = corral(cluster, "run", *words, terminal=True)
+    assert "<secret-4711 it's>" in done.stdout, done.stdout + done.stderr
+    assert "/cmdline" not in done.stdout
+    there = cluster.run(cluster.controller, sh("ls -d /tmp/corral-variables.* 2>&1"))
+    assert "No such file" in there.stdout
+
+
 def test_a_shell_gets_a_gpu_unasked(cluster: Live) -> None:
     script = 'echo "gpus=$SLURM_GPUS_ON_NODE user=$(id -un)"'
     done = corral(cluster, "shell", "-w", "node2", "--", "sh", "-c", script, terminal=True)

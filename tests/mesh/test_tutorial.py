@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from corral.state_dir import VARIABLE
+from tests.guide_blocks import not_printed, run_by
 from tests.mesh.lab import Lab, LabNode, tools
 
 REPO = Path(__file__).parents[2]
@@ -47,6 +48,7 @@ class Tutorial:
     lab: Lab
     folder: Path
     results: dict[str, dict[str, Any]] = field(default_factory=dict)
+    printed: str = ""
 
     @property
     def desk(self) -> LabNode:
@@ -74,6 +76,7 @@ class Tutorial:
             timeout=900,
         )
         assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+        self.printed += done.stdout + done.stderr
         return done.stdout
 
     def at_desk(self, line: str, *, user: str = "root") -> str:
@@ -82,6 +85,7 @@ class Tutorial:
         command = line if user == "root" else f"cd /tmp && su {user} -s /bin/sh -c '{text}' 2>&1"
         output = self.desk.ssh(f"{command}; echo status $?", timeout=600) or ""
         assert output.endswith("status 0"), f"{line}\n{output}"
+        self.printed += f"{output}\n"
         return output
 
     def send(self, file: Path) -> None:
@@ -163,3 +167,10 @@ def test_the_cost_is_predicted_before_and_measured_after(tutorial: Tutorial) -> 
         assert ddp["step_ms"] - each["step_ms"] > 600 * cost["exchange_s"]
         assert each["exchange_ms"] == pytest.approx(cost["exchange_s"] * 1e3, rel=0.5)
     assert diloco["test_loss"] < ddp["test_loss"] + 0.5
+
+
+def test_the_page_shows_what_was_printed(tutorial: Tutorial) -> None:
+    shown = [block for block in run_by(__file__) if block.shown]
+    assert len(shown) >= 4
+    for block in shown:
+        assert not_printed(block.shown, tutorial.printed) == [], str(block)

@@ -14,11 +14,19 @@ from typing import Any
 
 import pytest
 
+from corral.api.page import token_store
 from corral.cli.main import VERBS, load_verb
 from corral.errors import CODES
+from corral.prove.measure.gpu import model_of
+from corral.roles.services import rental_guard
+from corral.roles.slurm import auth_key, controller
 from corral.spec.findings import Level
 from corral.spec.load import READ_RULES, load, load_text
-from tests.guide_blocks import Block, all_blocks, blocks_of
+from corral.spec.models import Network
+from corral.spec.providers import PROVIDERS
+from corral.state import own_secret
+from corral.state.system import directory
+from tests.guide_blocks import SHELLS, Block, all_blocks, blocks_of, not_printed
 
 REPO = Path(__file__).parents[2]
 PAGES = [
@@ -239,7 +247,8 @@ def table_after(text: str, head: str) -> list[list[str]]:
 
 def test_the_readme_is_short_and_shows_terminal_and_page() -> None:
     assert len(README.splitlines()) <= SCREEN_AND_A_HALF
-    assert re.findall(r"!\[[^]]*\]\(([^)]+)\)", README) == [
+    """Its height as shown is measured in Chromium (tests/docs)."""
+    assert re.findall(r'<img src="([^"]+)" (?:width|height)="\d+" alt="[^"]+">', README) == [
         "docs/img/demo.svg",
         "docs/img/ui-cluster.png",
     ]
@@ -342,7 +351,10 @@ def test_the_test_that_a_block_names_runs_it() -> None:
     """By the page's name, or by ``run_by``."""
     for block in (block for block in BLOCKS if block.run_by):
         source = (REPO / block.run_by).read_text()
-        assert Path(block.page).name in source or "run_by(__file__)" in source, str(block)
+        taken = block.language in SHELLS or f'run_by(__file__, "{block.language}")' in source
+        assert Path(block.page).name in source or ("run_by(__file__" in source and taken), str(
+            block
+        )
     assert sum(bool(block.run_by) for block in BLOCKS) > 30
 
 
@@ -368,6 +380,31 @@ def test_reasons_name_tests_of_the_same_commands() -> None:
         assert elsewhere(block) == missing
 
 
+def without_outcome(blocks: Iterable[Block]) -> list[str]:
+    """Blocks that are run, and whose output is neither shown nor described."""
+    printing = (b for b in blocks if b.language in SHELLS or "print(" in b.text)
+    return [str(b) for b in printing if b.run_by and not (b.shown or b.prints)]
+
+
+def test_each_block_that_is_run_has_its_outcome() -> None:
+    """Programs that print nothing have it in the caption: they succeed."""
+    assert without_outcome(BLOCKS) == []
+    text = "<!-- run by: tests/x.py -->\n```sh\nls\n```\n"
+    assert without_outcome(blocks_of("x.md", text)) == ["x.md:2"]
+    assert without_outcome(blocks_of("x.md", f"{text}\n```text\na\n```\n")) == []
+
+
+def test_a_line_that_a_page_shows_may_have_other_numbers() -> None:
+    assert not_printed("job ...: done, ... s\na  b\n", "x\njob 12: done, 2.0 s\n a b\n") == []
+    assert not_printed("job ...: done\n", "job 12: failed\n") == ["job ...: done"]
+
+
+def in_each_run(test: Path) -> bool:
+    """False for files whose tests are all slow; of tests/mesh one is not (its conftest.py)."""
+    slow = re.search(r"^pytestmark = pytest\.mark\.slow$", test.read_text(), re.M)
+    return test.parent.name != "mesh" and not slow
+
+
 def test_what_a_test_replaced_is_in_the_mark() -> None:
     """A page that is run with another curl, or up to a line, does not claim to run as it is."""
     [block] = blocks_of("x.md", "<!-- run by: tests/x.py; with another curl -->\n```sh\nls\n```\n")
@@ -375,8 +412,91 @@ def test_what_a_test_replaced_is_in_the_mark() -> None:
     marked = {f"{b.page} {b.run_by}" for b in BLOCKS if b.but}
     assert "docs/guide/api.md tests/unit/test_docs.py" in marked
     as_they_are = [b for b in BLOCKS if b.run_by and not b.but]
+    replaced = re.compile(r"\b(?:text|block\.text)\.replace\(|re\.sub\([^)]*block\.text")
+    assert [str(b) for b in as_they_are if replaced.search((REPO / b.run_by).read_text())] == []
+    slow = [b for b in BLOCKS if b.run_by and not in_each_run(REPO / b.run_by)]
+    assert {b.page for b in slow} == {"docs/guide/train-across-clouds.md"}
+    assert [str(b) for b in slow if "slow test" not in b.but] == []
     assert not [
         str(b)
         for b in as_they_are
         if re.search(r"\bcurl\b|^(scontrol token|export) ", b.text, re.M)
     ]
+
+
+def test_the_page_about_secrets_names_where_each_is() -> None:
+    text = (REPO / "SECURITY.md").read_text()
+    places = (auth_key.MUNGE_KEY, auth_key.SLURM_KEY, controller.JWT_KEY, rental_guard.KEYS)
+    places += (own_secret.FOLDER, directory.PASSWORD, token_store.FILE, "notebook.token")
+    assert [place for place in places if f"`{place}`" not in text] == []
+    assert "opens no firewall" not in text
+    assert Network.model_fields["firewall"].default == "open", "the page has it so"
+
+
+def test_services_in_python_are_named() -> None:
+    """Roles that install python3: what else runs on a machine is shell."""
+    text = (REPO / "docs/guide/how-it-works.md").read_text()
+    named = {
+        "rental_guard": "the guard of the budget",
+        "notify": "messages about jobs",
+        "backup": "scheduled backups",
+    }
+    services = REPO / "src/corral/roles/services"
+    python = {f.stem for f in services.glob("*.py") if '"python3"' in f.read_text()}
+    apart = {"page", "metrics", "mlflow", "corral_wheels"}  # Corral's or MLflow's own environment
+    assert python - apart == named.keys()
+    assert [words for words in named.values() if words not in " ".join(text.split())] == []
+
+
+SUPPORT = REPO / "docs/guide/support.md"
+STATES = ("in CI", "slow test", "by hand", "from documents", "by nobody", "no")
+
+
+def rows_of_support() -> list[str]:
+    text = SUPPORT.read_text()
+    return [r for r in text.splitlines() if re.match(r"\| (?!version|provider|feature|\|)", r)]
+
+
+def test_each_row_of_the_support_page_has_a_state() -> None:
+    rows = rows_of_support()
+    assert len(rows) > 40
+    assert [row for row in rows if not any(state in row for state in STATES)] == []
+    assert [row for row in rows if re.search(r"\btested\b(?! by| with)", row)] == []
+
+
+def test_the_support_page_has_slow_tests_as_slow() -> None:
+    """``in CI`` behind a test that no CI run takes would be untrue; at .ci/part 0 it takes none."""
+    if (REPO / ".ci/part").read_text().strip() == "0":
+        assert "CI takes no slow tests now" in SUPPORT.read_text()
+    for row in rows_of_support():
+        named = [REPO / name for name in re.findall(r"`(tests/[\w/]+\.py)`", row)]
+        slow = [f for f in named if not in_each_run(f) or is_slow_there(f)]
+        assert not slow or "slow test" in row, row
+        undated = re.search(r"by hand(?!, 2026|.*without a record|: the same records)", row)
+        assert not undated or "measurements/" in row, row
+
+
+def is_slow_there(test: Path) -> bool:
+    """Of tests/machines each run takes test_lab alone (its conftest.py)."""
+    return test.parent.name == "machines" and test.name != "test_lab.py"
+
+
+def test_days_of_the_support_page_have_a_note_or_a_record() -> None:
+    """Of records: the day in their name."""
+    for link in re.findall(r"\(\.\./measurements/([\w.-]+)\)", SUPPORT.read_text()):
+        assert (REPO / "docs/measurements" / link).is_file(), link
+
+
+def test_the_page_about_the_cluster_file_names_each_provider() -> None:
+    text = (REPO / "docs/guide/cluster-file.md").read_text()
+    assert [name for name in PROVIDERS if f"| `{name}` |" not in text] == []
+
+
+def test_gpus_without_peaks_are_named_on_the_page_of_benchmarks() -> None:
+    text = " ".join((REPO / "docs/guide/benchmarks.md").read_text().split())
+    assert "RTX PRO 6000 Server and Max-Q editions, RTX PRO 5000, 4500, 4000 and 2000" in text
+    for name in ("6000 Blackwell Server Edition", "6000 Blackwell Max-Q Workstation Edition"):
+        assert model_of(f"NVIDIA RTX PRO {name}") is None
+    for name in ("5000", "4500", "4000", "2000"):
+        assert model_of(f"NVIDIA RTX PRO {name} Blackwell") is None
+    assert model_of("NVIDIA RTX PRO 6000 Blackwell Workstation Edition") is not None

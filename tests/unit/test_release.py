@@ -18,6 +18,7 @@ from types import ModuleType
 import pytest
 
 from corral.cli.main import VERBS
+from tests.guide_blocks import run_by
 from tests.unit.test_repo import FILES
 
 REPO = Path(__file__).parents[2]
@@ -95,6 +96,42 @@ def test_the_sdist_builds_the_same_wheel(first: Built, tmp_path: Path) -> None:
     assert again.wheel.read_bytes() == first.wheel.read_bytes()
 
 
+def documented() -> str:
+    """The command of the guide, as one line."""
+    (block,) = run_by(__file__, "sh")
+    return block.text.strip()
+
+
+def by_line(line: str, source: Path) -> bytes:
+    """The wheel that a line of a shell makes in a checkout, without what this process has set."""
+    text = line.replace(".venv/bin/python", sys.executable)
+    known = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    done = subprocess.run(
+        ["sh", "-ec", text], cwd=source, env=known, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return next((source / "dist").glob("*.whl")).read_bytes()
+
+
+@pytest.mark.timeout(900)
+def test_the_guides_command_gives_the_bytes_of_the_release(first: Built, tmp_path: Path) -> None:
+    """The release is made with the commit's time; hatchling's own time gives other bytes."""
+    copy = checkout(tmp_path / "corral", 0o022, first.source)
+    when = {
+        name: f"{WHENEVER['SOURCE_DATE_EPOCH']} +0000"
+        for name in ("GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE")
+    }
+    who = ("-c", "user.name=x", "-c", "user.email=x@example.org")
+    for words in (("init", "-q"), ("commit", "-q", "--allow-empty", "-m", "x")):
+        subprocess.run(["git", *who, *words], cwd=copy, env=os.environ | when, check=True)
+    line = documented()
+    assert f"`{line}`" in (REPO / "CONTRIBUTING.md").read_text()
+    assert by_line(line, copy) == first.wheel.read_bytes()
+    assert (
+        by_line(line.partition(" .venv")[2].join((".venv", "")), copy) != first.wheel.read_bytes()
+    )
+
+
 def test_the_time_of_a_build_is_the_commits(first: Built) -> None:
     with zipfile.ZipFile(first.wheel) as wheel:
         assert {entry.date_time[:3] for entry in wheel.infolist()} == {(2023, 11, 14)}
@@ -123,6 +160,12 @@ def test_each_command_has_a_page() -> None:
     )
     assert "\\fB\\-N, \\-\\-nodes N\\fR\nNumber of nodes." in run
     assert ".SH EXAMPLES\n.nf\ncorral run train.py" in run
+    for name in (
+        "CORRAL_SUDO_PASSWORD_FILE",
+        "TAILSCALE_OAUTH_CLIENT_SECRET",
+        "RUNPOD_GUARD_API_KEY",
+    ):
+        assert name in pages["corral.1"]
     assert ".BR corral\\-bench\\-run (1)" in pages["corral-bench.1"]
     assert ".BR corral\\-bench (1)" in pages["corral-bench-run.1"]
     assert "corral-ui-token-create.1" in pages

@@ -503,6 +503,9 @@ NO_TABLES = {
         "web/static/js/logs/logtext.js: INKS",
         "web/static/js/logs/logtext.js: STYLES",
     },
+    "names that code imports, each with its sentence for the reference": {
+        "variables.py: VARIABLES", "variables.py: IN_JOBS",
+    },
     "fields of a job that slurmrestd's form has": {"jobs/rest/submission.py: CARRIED"},
     "algorithms that the page takes of a login provider": {"web/login/oidc.py: ALGORITHMS"},
     "commands and options that are run, and columns that are asked for": {

@@ -1,8 +1,8 @@
 #!/bin/sh
-# Written by Corral: what jobs and GPUs of this node use, as Prometheus' text. Read-only, root.
+# Written by Corral: what jobs and GPUs of this node use and its health, as Prometheus' text. Read-only, root.
 #   corral-figures [FOLDER]   with a folder: into FOLDER/corral.prom, for the node exporter
 # The label is jobid: "job" is what Prometheus calls its own.
-# CORRAL_CGROUP and CORRAL_PROC stand in for /sys/fs/cgroup and /proc in tests.
+# CORRAL_CGROUP, CORRAL_PROC and CORRAL_HEALTH_RUN stand in for /sys/fs/cgroup, /proc and /run/corral-health in tests.
 #
 # Installed as: /usr/local/lib/corral/figures.sh on compute nodes; else nowhere: an argument of sh -c
 # (api/operations/health, inspect/jobs, roles/services/metrics, web/reference/metrics)
@@ -84,7 +84,22 @@ gpus() {
     }'
 }
 
-all() { memory; processors; gpus; }
+# What the health check saw last, as it keeps it (health.sh). Its words are in no label: each would make a series.
+health() {
+  last=${CORRAL_HEALTH_RUN:-/run/corral-health}/last
+  [ -r "$last" ] || return 0
+  when=$(stat -c %Y "$last" 2>/dev/null)
+  number "$when" || return 0
+  head_of corral_health_check gauge "Last result of a check of the node's health: 0 ok, 1 warning, 2 failed, -1 not applicable."
+  awk -F '\t' '
+    BEGIN { value["ok"] = 0; value["warn"] = 1; value["fail"] = 2; value["none"] = -1 }
+    ($1 in value) && $2 ~ /^health\.[a-z]+$/ { printf "corral_health_check{check=\"%s\"} %d\n", substr($2, 8), value[$1] }
+  ' "$last"
+  head_of corral_health_time_seconds gauge "When the node's health was checked last."
+  echo "corral_health_time_seconds $when"
+}
+
+all() { memory; processors; gpus; health; }
 
 if [ $# -eq 0 ]; then all; exit; fi
 # The exporter reads at any time: it must never find half a file.

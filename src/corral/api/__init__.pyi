@@ -148,6 +148,7 @@ from corral.api.operations.restore import Restored as Restored
 from corral.api.operations.restore import RestorePlan as RestorePlan
 from corral.api.operations.restore import plan_restore as plan_restore
 from corral.api.operations.restore import restore as restore
+from corral.api.operations.usage_page import gpuless_note as gpuless_note
 from corral.api.operations.usage_page import usage_page as usage_page
 from corral.api.operations.usage_page import usage_tables as usage_tables
 from corral.api.operations.usage_report import UsageReport as UsageReport
@@ -161,10 +162,12 @@ from corral.api.page.history import spec_text as spec_text
 from corral.api.page.history import spend_now as spend_now
 from corral.api.page.job_details import Extras as Extras
 from corral.api.page.job_details import expected_here as expected_here
+from corral.api.page.job_details import has_person as has_person
 from corral.api.page.job_details import job_extras as job_extras
 from corral.api.page.job_details import job_text as job_text
 from corral.api.page.job_details import make_room as make_room
 from corral.api.page.job_details import requeue_job as requeue_job
+from corral.api.page.job_details import script_expected as script_expected
 from corral.api.page.job_details import submit_here as submit_here
 from corral.api.page.job_environments import Environments as Environments
 from corral.api.page.job_environments import environments_of as environments_of

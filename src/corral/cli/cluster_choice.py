@@ -47,7 +47,20 @@ def cluster(ui: Ui, *named: str, rehearse: bool = False, administers: bool = Tru
     """
     chosen = _chosen(named)
     if api.is_path(chosen):
-        return from_file(ui, chosen, rehearse=rehearse)
+        try:
+            return from_file(ui, chosen, rehearse=rehearse)
+        except CorralError as error:
+            if error.code is not Code.NOT_FOUND or "did you mean" in error.hint:
+                raise
+            # A new file would not be the cluster that is meant.
+            known = ", ".join((*api.known_clusters(), *api.profiles()))
+            raise CorralError(
+                error.code,
+                f"{error.message}: there is no such file",
+                hint=f"name a cluster known here: {known}"
+                if known
+                else "name the cluster's file; no cluster was brought up from here",
+            ) from error
     if rehearse:
         raise CorralError(
             Code.USAGE, "--rehearse needs the cluster file", hint="name the file, not the cluster"

@@ -23,6 +23,7 @@ from typer.main import get_command
 
 from corral.cli.options import examples
 from corral.errors import Exit
+from corral.variables import DEBUG
 
 HELP: Final = """\
 One file in, one proven GPU Slurm cluster out.
@@ -244,6 +245,6 @@ def main() -> None:
     """Run the command line of this process."""
     # What imports make stays: looking through it for garbage took 7 % of the planner's start.
     gc.set_threshold(GARBAGE)
-    if "CORRAL_DEBUG" in os.environ:
+    if DEBUG in os.environ:
         import_module("corral.runtime.stack_dump").on_signal()
     app()

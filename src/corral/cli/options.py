@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperOption
 
+from corral import variables
 from corral.errors import Code, CorralError
 
 JSON = Annotated[
@@ -38,7 +39,7 @@ CLUSTER = Annotated[
         "--cluster",
         "-c",
         metavar="NAME|FILE",
-        envvar="CORRAL_CLUSTER",
+        envvar=variables.CLUSTER,
         help="Cluster: its file, its name if it was created from this machine, or a profile of "
         "corral login. Default: cluster.yaml in this folder, else the only known cluster.",
         show_default=False,

@@ -10,6 +10,8 @@ from typer.main import get_command
 
 from corral.cli.main import VERBS, app, load_verb
 from corral.errors import CODES
+from corral.spec.providers import PROVIDERS, RENTALS
+from corral.variables import IN_JOBS, VARIABLES, guard_key, other_address
 
 WIDTH: Final = 90
 _HEAD: Final = """\
@@ -29,13 +31,6 @@ error is `{"error": {"code": ..., "message": ..., "node": ..., "command": ..., "
 | 2 | usage, or a bad file |
 | 3 | a machine or a command failed |
 | 130 | interrupted; the same command continues from there |
-
-| variable | meaning |
-|---|---|
-| `CORRAL_CLUSTER` | the default cluster |
-| `CORRAL_STATE_DIR` | where keys, host keys and journals of clusters are kept |
-| `CORRAL_DEBUG` | 1: tracebacks of unexpected errors; SIGUSR1 shows what Corral waits for |
-| `NO_COLOR` | anything: no colours |
 """
 
 
@@ -43,11 +38,33 @@ def page() -> str:
     """The page as Markdown."""
     root = get_command(app).make_context("corral", ["lint"], resilient_parsing=True)
     root.terminal_width = WIDTH
-    parts = [_HEAD, "## Error codes", "", "| code | exit status | meaning |", "|---|---|---|"]
+    parts = [_HEAD, *_environment(), ""]
+    parts += ["## Error codes", "", "| code | exit status | meaning |", "|---|---|---|"]
     parts += [f"| `{code}` | {info.exit} | {info.meaning} |" for code, info in CODES.items()]
     for name in VERBS:
         parts += ["", *_verb(load_verb(name), name, root)]
     return "\n".join(parts) + "\n"
+
+
+def variables() -> dict[str, str]:
+    """Environment variables that Corral reads, those of providers too, and what each means."""
+    known = dict(VARIABLES)
+    for name, cloud in RENTALS.items():
+        known[cloud.variable] = f"API key of {cloud.title}"
+        known[guard_key(name)] = f"a separate key of {cloud.title} for the guard on the controller"
+        known[other_address(name)] = f"another address of {cloud.title}'s API: a simulated one"
+    for provider in PROVIDERS.values():
+        known |= provider.variables
+    return known
+
+
+def _environment() -> Iterator[str]:
+    yield from ("## Environment", "", "| variable | meaning |", "|---|---|")
+    yield from (f"| `{name}` | {meaning} |" for name, meaning in variables().items())
+    yield ""
+    yield "A password or key is never an argument. Of jobs, next to those of Slurm and PyTorch:"
+    yield from ("", "| variable in a job | meaning |", "|---|---|")
+    yield from (f"| `{name}` | {meaning} |" for name, meaning in IN_JOBS.items())
 
 
 def _verb(command: Any, name: str, parent: Any) -> Iterator[str]:

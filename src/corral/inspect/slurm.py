@@ -155,8 +155,6 @@ ENFORCED: Final = _setting("AccountingStorageEnforce", _listed)
 """What accounting refuses."""
 ARRAY_SIZE: Final = _setting("MaxArraySize", _number)
 """The largest number of an array's task; None where it is unknown."""
-PRIVATE: Final = _setting("PrivateData", _listed)
-"""What Slurm hides of each user from the others."""
 RELEASE: Final = Question("release", sh("scontrol --version"), SlurmVersion.parse)
 """The version of Slurm's commands."""
 
@@ -406,7 +404,13 @@ CLIENT: Final = Question("client", sh("cat {file} 2>/dev/null", file=PUBLISHED),
 
 def login_questions(user: str) -> tuple[Question[object], ...]:
     """What a login node is asked as the user, when a profile is made."""
-    return UID, MISSING, CLIENT, ENFORCED, associations_of(user)
+    return UID, MISSING, CLIENT, ENFORCED, associations_of(user), person_of(user)
+
+
+def person_of(user: str) -> Question[bool]:
+    """Whether the node knows the user by a directory of people, and not by its own files."""
+    shell = call("user-folders.sh", "person_of_directory", user)
+    return Question("person", shell, lambda answer: bool(answer.strip()))
 
 
 def mpi_kinds(answer: str) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Final
 from corral.durations import clock
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
-from corral.hosts.quote import Script, join, sh
+from corral.hosts.quote import NOTHING, Script, call, join, sh
 from corral.hosts.transport import check
 from corral.inspect.jobs import in_unix_times, job_queue
 from corral.inspect.question import Answer, inquiry
@@ -21,13 +21,14 @@ from corral.jobs.batch.fabric import (
     SettingRow,
     declared,
     explain_script,
+    exports,
     merged_settings,
     rdma_of,
     setting_rows,
     settings,
 )
 from corral.jobs.batch.script import Place
-from corral.jobs.follow import as_user
+from corral.jobs.follow import as_user, as_user_by_stdin
 from corral.jobs.limits import (
     against_nodes,
     against_spec,
@@ -48,14 +49,21 @@ from corral.spec.nodes import users_of
 from corral.spec.slurm.hostlist import expand
 
 _REF: Final = re.compile(r"[0-9]{1,10}(_[0-9]{1,7})?")
+_PROGRAM: Final = "jobs/user.sh"
+_VARIABLES: Final = re.compile(r"/tmp/corral-variables\.[A-Za-z0-9]{10}")  # noqa: S108  # mktemp's
 # An image may have another shell than the user's.
 _INSIDE: Final = "sh -c 'command -v bash >/dev/null && exec bash; exec sh'"
 
 
-def shell_script(job: JobSpec, place: Place) -> Script:
+def shell_script(job: JobSpec, place: Place, variables: str = "") -> Script:
     """``srun --pty`` for a login shell, or the job's command, on the first node of its allocation.
 
     The shell has the entire allocation: srun in it starts ranks on all its nodes.
+
+    Args:
+        job: the job. Its environment is not in the script, which is an argument of ssh and sudo.
+        place: where it runs.
+        variables: the folder with its environment on the controller; "" for none.
     """
     gpu = f"gpu:{job.gpu_type}" if job.gpu_type else "gpu"
     words: list[object] = [
@@ -72,20 +80,52 @@ def shell_script(job: JobSpec, place: Place) -> Script:
     if job.seconds:
         words.append(f"--time={clock(job.seconds)}")
     words += options.words(job)
-    exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items())]
     # salloc holds the entire allocation; srun alone would take as many shells as tasks. Its own
     # LaunchParameters=use_interactive_step is not set everywhere.
     inner = sh(
-        "cd\n{env}\nexec salloc --quiet {words} "
+        "cd\n{env}exec salloc --quiet {words} "
         "srun --pty --nodes=1 --ntasks=1 --cpus-per-task={cpus} --overlap --mem-per-cpu=0 "
         "{container}{shell}",
-        env=join(exports),
+        env=_taken(variables),
         words=words,
         cpus=place.cpus_per_rank * job.ranks_on_node,
         container=join([containers.words(job, place.mounts), sh(" ")], ""),
         shell=_shell(job),
     )
     return inner
+
+
+def _taken(variables: str) -> Script:
+    if not variables:
+        return NOTHING
+    return sh("{take}\n", take=call(_PROGRAM, "variables_take", variables))
+
+
+async def _put_variables(fleet: Fleet, controller: str, user: str, env: Mapping[str, str]) -> str:
+    """Send an environment to the controller, by standard input: it often holds tokens.
+
+    A terminal's own standard input is the person's, and all else that ssh and sudo are given is in
+    argument lists, which every user of a machine reads, and in sudo's log.
+
+    Returns:
+        the folder with its file, both the user's alone; "" for an empty environment.
+
+    Raises:
+        CorralError: COMMAND_FAILED, it could not be written there; UNREACHABLE.
+    """
+    if not env:
+        return ""
+    put = as_user(user, call(_PROGRAM, "variables_put"))
+    text = f"{exports(env)}\n".encode()
+    result = await fleet.run(controller, put, stdin=text, timeout=60)
+    hint = "run it without --env and set the variables in the terminal"
+    check(result, "sending the variables of --env to the controller", hint=hint)
+    path = result.stdout.removesuffix("\n")
+    if not _VARIABLES.fullmatch(path):
+        raise CorralError(
+            Code.PARSE_FAILED, "the answer has no folder", node=controller, tail=result.tail
+        )
+    return path
 
 
 def _shell(job: JobSpec) -> Script:
@@ -129,7 +169,7 @@ async def explain(
     )
     names = [node.name for node in nodes if node.name in fleet.nodes][:MOST_NODES]
     first = addresses.get(names[0], names[0]) if names else ""
-    rows = as_user(user_of(job, spec), explain_script(first, job.env, setup))
+    rows = as_user_by_stdin(user_of(job, spec), explain_script(first, job.env, setup))
     asked = inquiry([_ROWS.by(sh("( {rows} )", rows=rows))])
     answers = await fleet.all(asked.script, names, timeout=60) if names else {}
     rows_of: dict[str, tuple[SettingRow, ...]] = {}
@@ -180,7 +220,7 @@ async def shell(
         gpu: take one GPU where no number is given and the partition has some.
 
     Raises:
-        CorralError: USAGE, it cannot be run.
+        CorralError: USAGE, it cannot be run; COMMAND_FAILED, its environment could not be sent.
     """
     if unused := sorted(job.model_fields_set & NOT_OF_A_SHELL):
         raise CorralError(
@@ -198,7 +238,9 @@ async def shell(
         mem=memory_share(job, nodes),
         mounts=mounts_of(job, [s.mount for s in spec.storage]),
     )
-    return as_user(user_of(job, spec), shell_script(job, place))
+    user = user_of(job, spec)
+    variables = await _put_variables(fleet, controller, user, job.env)
+    return as_user(user, shell_script(job, place, variables))
 
 
 async def attach(

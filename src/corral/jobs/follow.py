@@ -112,6 +112,16 @@ def as_user(user: str, script: Script) -> Script:
     )
 
 
+def as_user_by_stdin(user: str, script: Script) -> Script:
+    """As ``as_user``, for a script with values that no other user may read.
+
+    Arguments are in ``ps`` for all users of a machine. ``printf`` is a command of the shell's own
+    and ``cat`` gets the text by a pipe. The script's own standard input is at its end.
+    """
+    shell = as_user(user, sh('eval "$(cat)"'))
+    return sh("printf %s {script} | {shell}", script=str(script), shell=shell)
+
+
 TAIL_LINES: Final = 40
 
 

@@ -96,6 +96,37 @@ def partition_name(job: JobSpec, spec: ClusterSpec) -> str:
     return partition.name if partition else partitions_of(spec)[0].name
 
 
+def preemption_note(job: JobSpec, spec: ClusterSpec) -> str:
+    """What becomes of the job when others preempt it; "" where none may, or it then starts again.
+
+    Slurm requeues a preempted job only where the job itself may be requeued (slurm.conf(5),
+    PreemptMode); Corral's may be with ``requeue`` alone. Slurm preempts by partition or by QOS.
+    """
+    partition = partition_of(job, spec)
+    if partition is not None and partition.preempt_mode != "off":
+        where, again = f"partition {partition.name}", partition.preempt_mode == "requeue"
+    else:
+        name = job.qos or _default_qos(job, spec)
+        if not any(name in qos.preempts for qos in spec.qos):
+            return ""
+        where, again = f"QOS {name}", True
+    if not again:
+        return f"jobs of {where} may be preempted, which ends them: submit this one again then"
+    if job.requeue:
+        return ""
+    return f"jobs of {where} may be preempted: this one then ends; --requeue starts it again"
+
+
+def _default_qos(job: JobSpec, spec: ClusterSpec) -> str:
+    """The QOS of a job that names none, as far as the file has it: a profile does not know it."""
+    user = next((u for u in users_of(spec) if u.name == user_of(job, spec)), None)
+    if user is not None and user.qos and job.account in (None, user.account):
+        return user.qos
+    name = job.account or (user.account if user is not None else None)
+    account = next((a for a in spec.accounts if a.name == name), None)
+    return account.qos[0] if account is not None and account.qos else ""
+
+
 def gpus_left_out(job: JobSpec, spec: ClusterSpec, *, unasked: bool = False) -> JobSpec:
     """The job; with no number of GPUs a sweep, or any if ``unasked``, gets one where it can."""
     given = "gpus_per_node" in job.model_fields_set or job.shares_gpu
@@ -107,11 +138,17 @@ def gpus_left_out(job: JobSpec, spec: ClusterSpec, *, unasked: bool = False) -> 
     return job.model_copy(update={"gpus_per_node": 1}) if some else job
 
 
-def against_spec(job: JobSpec, spec: ClusterSpec) -> list[Refusal]:
-    """What the cluster file alone rules out."""
+def against_spec(job: JobSpec, spec: ClusterSpec, *, user_known: bool = False) -> list[Refusal]:
+    """What the cluster file alone rules out.
+
+    Args:
+        job: the job.
+        spec: the cluster.
+        user_known: the cluster knows the job's user, whom the file need not name: a directory may.
+    """
     refusals: list[Refusal] = []
     users = [user.name for user in users_of(spec)]
-    if user_of(job, spec) not in users:
+    if not user_known and user_of(job, spec) not in users:
         refusals.append(
             Refusal(f"no user called {job.user}", _one_of("user", job.user or "", users))
         )

@@ -205,8 +205,9 @@ class JobSpec(Model):
     )
     sbatch: tuple[SbatchOption, ...] = Field(
         default=(),
-        description="More options for sbatch, such as --reservation=class: what chooses nodes, "
-        "times and accounts and has no field here.",
+        description="More options for sbatch, such as --reservation=class "
+        "(--sbatch=--reservation=class): what chooses nodes, times and accounts and has no field "
+        "here.",
     )
     profile: Profiler = Field(
         default="none",

@@ -7,6 +7,7 @@ import difflib
 import json
 import re
 import secrets
+import shlex
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -42,6 +43,7 @@ from corral.jobs.limits import (
     nodes_for,
     partition_name,
     partition_of,
+    preemption_note,
     refuse,
     user_of,
 )
@@ -66,6 +68,8 @@ from corral.jobs.upload.manifest import (
 )
 from corral.jobs.upload.user_folder import (
     JOBS,
+    PERSON,
+    entry_hint,
     not_ours,
     roof_script,
     user_folder,
@@ -73,7 +77,10 @@ from corral.jobs.upload.user_folder import (
 from corral.roles.machine.nccl_plugin import PLUGINS
 from corral.roles.services.mlflow import uri
 from corral.runtime.threads import abandonable
+from corral.slurm.directives import refused_options
 from corral.slurm.records import Node
+from corral.slurm.rest.commands import sbatch_of
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 
 LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
@@ -82,22 +89,12 @@ NOTHING_MORE: Final[Mapping[str, bytes]] = MappingProxyType({})
 SEND_S: Final = 1800.0
 TEST_S: Final = 60.0
 _REFUSED: Final = 3
-# How messages of slurm_errno.c begin, in lower case, and the field that each is about.
 _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "invalid partition name": "partition",
-        "invalid account": "account",
-        "invalid qos": "qos",
-        "requested time limit is invalid": "time",
-        "invalid feature specification": "constraint",
-        "memory specification can not be satisfied": "mem",
-        "node count specification invalid": "nodes",
-        "invalid node name": "nodelist",
-        "invalid license": "licenses",
-        "job dependency problem": "after",
-        "circular job dependency": "after",
-    }
+    {"dependency": "after", "gres": "gpus_per_node"}
 )
+"""Fields of a job that have another name than sbatch's option."""
+_PROGRAMS: Final = frozenset({".py", ".sh", ".sbatch"})
+"""Endings of what a folder may hold to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +138,19 @@ class _Going:
         return f"{self.folder}/code/{self.manifest.inside}".rstrip("/")
 
 
-def dry_run(job: JobSpec, spec: ClusterSpec) -> Script:
+def dry_run(job: JobSpec, spec: ClusterSpec, *, user_known: bool = False) -> Script:
     """The batch script as it would be sent, as far as the cluster file alone determines it.
+
+    Args:
+        job: the job.
+        spec: the cluster.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE, the job cannot run as asked.
     """
     job = gpus_left_out(job, spec)
-    refuse([*against_spec(job, spec), *against_image(job, spec)])
+    refuse([*against_spec(job, spec, user_known=user_known), *against_image(job, spec)])
     sent = _outline(job, spec)
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", sent, NOTHING_MORE)
     return batch_script(job, _place(going, spec, ()))
@@ -171,6 +173,7 @@ async def submit(
     emit: Emit = ignore,
     *,
     files: Mapping[str, bytes] = NOTHING_MORE,
+    user_known: bool = False,
 ) -> JobHandle:
     """Hand a job to Slurm, with its files in a separate folder on shared storage.
 
@@ -181,19 +184,22 @@ async def submit(
         job: the job.
         emit: receives what is uploaded and which environment is made.
         files: more files of the job's folder, by their path in it.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, the job cannot run as asked (nothing was submitted);
             SLURM_REFUSED, sbatch refused it; COMMAND_FAILED, its files could not be written.
     """
     job = gpus_left_out(job, spec)
-    refuse(against_spec(job, spec))
+    refuse(against_spec(job, spec, user_known=user_known))
     manifest = await _parcel(job, spec)
     stamp = time.strftime("%Y%m%d-%H%M%S", time.gmtime())
     name = f"{stamp}-{job.title}-{secrets.token_hex(3)}"
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, name, manifest, files)
     for note in manifest.notes if manifest else ():
         emit(Event(Kind.NOTE, "code", message=note))
+    if note := preemption_note(job, spec):
+        emit(Event(Kind.NOTE, "preemption", message=note))
     seen, nodes = await _fitting(fleet, controller, going, spec)
     place = _place(going, spec, nodes)
     lock = await _requirements(going, emit)
@@ -256,7 +262,7 @@ _EXPECTED: Final = re.compile(
 
 
 async def expected_start(
-    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec
+    fleet: Fleet, controller: str, spec: ClusterSpec, job: JobSpec, *, user_known: bool = False
 ) -> ExpectedStart:
     """When Slurm would start a job, by ``sbatch --test-only`` as its user; submits nothing.
 
@@ -265,12 +271,13 @@ async def expected_start(
         controller: the node that runs slurmctld.
         spec: the cluster.
         job: the job; its script is on the cluster, or it is a command.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, the job cannot run as asked; SLURM_REFUSED.
     """
     job = gpus_left_out(job, spec)
-    refuse(against_spec(job, spec))
+    refuse(against_spec(job, spec, user_known=user_known))
     manifest = await _parcel(job, spec)
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", manifest, NOTHING_MORE)
     _, nodes = await _fitting(fleet, controller, going, spec)
@@ -282,6 +289,39 @@ async def expected_start(
     if not result.ok:
         raise _refused(result, going, "sbatch --test-only", "")
     return read_expected(f"{result.stdout}\n{result.stderr}")
+
+
+async def expected_of_script(
+    fleet: Fleet, controller: str, user: str, submission: Submission
+) -> ExpectedStart:
+    """When Slurm would start a batch script, by ``sbatch --test-only`` as its user.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        user: whose job it would be.
+        submission: the script, and the options that win over its lines.
+
+    Raises:
+        CorralError: SLURM_REFUSED, at the option of sbatch that it is about.
+    """
+    options = [word for word in sbatch_of(submission)[1:] if word != "--parsable"]
+    asks = join([sh("cd /"), UNIX_TIMES, sh("exec sbatch --test-only {options}", options=options)])
+    stdin = submission.script.encode()
+    result = await fleet.run(controller, as_user(user, asks), stdin=stdin, timeout=TEST_S)
+    if result.ok:
+        return read_expected(f"{result.stdout}\n{result.stderr}")
+    lines = [line for line in result.tail.splitlines() if "error:" in line or "failure:" in line]
+    why = lines[-1].partition("error: ")[2] if lines else ""
+    raise CorralError(
+        Code.SLURM_REFUSED,
+        f"Slurm refuses the job: {why}" if why else "Slurm refuses the job",
+        node=result.node,
+        command="sbatch --test-only",
+        status=result.status,
+        tail=result.tail,
+        fields={option: why for option in refused_options(lines)},
+    )
 
 
 def read_expected(text: str) -> ExpectedStart:
@@ -324,6 +364,13 @@ async def _parcel(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
             f"{job.script} is not on the cluster's shared storage",
             hint=f"with --in-place name a script under {shared}; else its folder is uploaded",
         )
+    if await asyncio.to_thread(path.is_dir):
+        script = await asyncio.to_thread(_script_in, path)
+        raise CorralError(
+            Code.NOT_FOUND,
+            f"{job.script} is a folder, not a script",
+            hint="name a script in it" + (f": corral run {shlex.quote(script)}" if script else ""),
+        )
     if not await asyncio.to_thread(path.is_file):
         near = await asyncio.to_thread(_near, path)
         raise CorralError(
@@ -335,6 +382,15 @@ async def _parcel(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
             f"command of the nodes: corral run -- {job.script}",
         )
     return await pack(path, job.folder)
+
+
+def _script_in(folder: Path) -> str:
+    """The first program of a folder, "" for none."""
+    try:
+        names = sorted(file.name for file in folder.iterdir() if file.suffix in _PROGRAMS)
+    except OSError:
+        return ""
+    return str(folder / names[0]) if names else ""
 
 
 def _near(path: Path) -> str:
@@ -458,16 +514,13 @@ def _refused(result: Result, going: _Going, command: str, hint: str) -> CorralEr
     if "Invalid account" in result.tail:  # ESLURM_INVALID_ACCOUNT: no association fits
         why = f": {going.user} may not charge {going.job.account or 'an account'}"
         hint = (
-            f"those of {going.user}: sacctmgr show associations user={going.user}; where there "
-            f"is none, an administrator names {going.user} under users: of the cluster file "
-            "and runs corral up FILE"
+            f"those of {going.user}: sacctmgr show associations user={going.user}; where there is "
+            f"none, {entry_hint(going.user, person=PERSON in result.stderr)}"
         )
     lines = [line for line in result.tail.splitlines() if "error:" in line or "failure:" in line]
-    messages = [line.lower().rpartition(": ")[2] for line in lines]
     fields = {
-        field: lines[-1].partition("error: ")[2] or lines[-1]
-        for beginning, field in _FIELD_OF.items()
-        if any(message.startswith(beginning) for message in messages)
+        _FIELD_OF.get(option, option): lines[-1].partition("error: ")[2] or lines[-1]
+        for option in refused_options(lines)
     }
     return CorralError(
         Code.SLURM_REFUSED,

@@ -23,6 +23,7 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
+from corral import variables
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.runtime.http_client import HttpClient, RefusedError
 from corral.runtime.threads import abandonable
@@ -246,7 +247,7 @@ def tailnet(url: str, environment: Mapping[str, str] | None = None) -> Tailnet:
     given = os.environ if environment is None else environment
     if urllib.parse.urlsplit(url).hostname == TAILSCALE:
         return _Tailscale(url, _tailscale_secret(given))
-    return _Headscale(url, _needed(given, url, "HEADSCALE_API_KEY"))
+    return _Headscale(url, _needed(given, url, variables.HEADSCALE_KEY))
 
 
 def _needed(environment: Mapping[str, str], url: str, *names: str) -> str:
@@ -271,17 +272,17 @@ class _Secret:
 
 
 def _tailscale_secret(given: Mapping[str, str]) -> _Secret:
-    client = secret(given, "TAILSCALE_OAUTH_CLIENT_ID")
+    client = secret(given, variables.TAILSCALE_CLIENT)
     if client:
-        client_secret = secret(given, "TAILSCALE_OAUTH_CLIENT_SECRET")
+        client_secret = secret(given, variables.TAILSCALE_SECRET)
         if not client_secret:
             raise CorralError(
                 Code.NOT_FOUND,
-                "TAILSCALE_OAUTH_CLIENT_ID is set, its secret is not",
-                hint="set TAILSCALE_OAUTH_CLIENT_SECRET, or TAILSCALE_OAUTH_CLIENT_SECRET_FILE",
+                f"{variables.TAILSCALE_CLIENT} is set, its secret is not",
+                hint=f"set {variables.TAILSCALE_SECRET}, or {variables.TAILSCALE_SECRET}_FILE",
             )
         return _Secret(client=client, client_secret=client_secret)
-    names = ("TAILSCALE_API_KEY", "TAILSCALE_OAUTH_CLIENT_ID")
+    names = (variables.TAILSCALE_KEY, variables.TAILSCALE_CLIENT)
     return _Secret(key=_needed(given, f"https://{TAILSCALE}", *names))
 
 

@@ -8,6 +8,8 @@ import os
 import signal
 import sys
 
+from corral.variables import DEBUG
+
 
 def on_signal() -> None:
     """With CORRAL_DEBUG=1 let SIGUSR1 write the stacks of the process to its standard error.
@@ -16,7 +18,7 @@ def on_signal() -> None:
     system call or in C prints them too. Then, where the main thread still runs, those of asyncio's
     tasks. The process goes on. Nothing else is shown: no variables, and so no secrets.
     """
-    if os.environ.get("CORRAL_DEBUG", "") not in ("", "0"):
+    if os.environ.get(DEBUG, "") not in ("", "0"):
         signal.signal(signal.SIGUSR1, _tasks)
         faulthandler.register(signal.SIGUSR1, all_threads=True, chain=True)
 

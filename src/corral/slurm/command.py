@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 from corral.slurm import diagnostics
 from corral.slurm.job_use import JobUse, parse_use, parse_uses, show_use, show_uses
-from corral.slurm.records import Job, Node, Partition
+from corral.slurm.records import Job, Node, Outage, Partition
 from corral.slurm.rest.commands import COMMANDS, OLDER, body_of, version_of
 from corral.slurm.rest.json_values import records
 from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER, jobs_of, nodes_of, partition
@@ -25,7 +25,9 @@ from corral.slurm.text import (
     parse_counted,
     parse_ping,
     parse_tres,
+    readable_outages,
     readable_partitions,
+    show_events,
 )
 from corral.slurm.tres import Gpus
 
@@ -60,6 +62,33 @@ def _partitions(output: str) -> tuple[Partition, ...]:
     return tuple(partition(fields, version_of(body)) for fields in records(body.get("partitions")))
 
 
+_HIDES_NOTHING: Final = frozenset({"", "none", "cloud", "(null)"})
+
+
+def _hides(output: str) -> bool | None:
+    """Whether PrivateData hides anything; None where it was not printed.
+
+    ``cloud`` hides nothing: it shows nodes that are powered down.
+    """
+    values = [value for key, value in _settings(output) if key == "PrivateData"]
+    if not values:
+        return None
+    return bool({word.strip() for word in values[-1].split(",")} - _HIDES_NOTHING)
+
+
+def _accounting_hides(output: str) -> bool | None:
+    """The same of slurmdbd's part: before it sacctmgr prints slurm.conf as it reads it here."""
+    _, heading, of_slurmdbd = output.partition("SlurmDBD configuration")
+    return _hides(of_slurmdbd) if heading else None
+
+
+def _settings(output: str) -> Iterable[tuple[str, str]]:
+    for line in output.splitlines():
+        key, equals, value = line.partition("=")
+        if equals:
+            yield key.strip(), value.strip()
+
+
 def _gpus_of_jobs(output: str) -> dict[int, Gpus]:
     return {job.id: gpus for job in _jobs(output) if (gpus := job.gpu_count)}
 
@@ -82,9 +111,21 @@ GPUS_OF_JOBS: Final[Mapping[bool, Command[dict[int, Gpus]]]] = {
 them."""
 SCHEDULER: Final = Command(diagnostics.DIAGNOSTICS, diagnostics.scheduler)
 SHARES: Final = Command(diagnostics.SHARES, diagnostics.shares)
+PRIVATE: Final = Command(("scontrol", "show", "config"), _hides)
+"""Whether slurmctld hides users from each other."""
+PRIVATE_ACCOUNTING: Final = Command(("sacctmgr", "show", "configuration"), _accounting_hides)
+"""Whether slurmdbd does, by its own PrivateData."""
 RELEASE: Final = Command(("sinfo", "--version"), str.strip)
 PING: Final = Command(("timeout", "2", "scontrol", "ping"), parse_ping)
 """A frozen slurmctld lets scontrol wait for 30 s."""
+
+
+def outages_of(node: str, start: str) -> Command[tuple[Outage, ...]]:
+    """When a node took no jobs and why, as slurmdbd keeps it; ``start`` as sacctmgr(1) reads it."""
+    # env, not UNIX_TIMES: who runs it by ssh passes no environment on.
+    words = ("env", "=".join(TIME_FORMAT), *show_events("node", start, node=node))
+    return Command(words, readable_outages)
+
 
 _LEVELS: Final = {"administrator": ADMINISTRATOR, "operator": OPERATOR}
 

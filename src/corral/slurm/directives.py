@@ -10,7 +10,7 @@ makes of the same lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -34,6 +34,43 @@ _PIECE: Final = re.compile(
     r"|'(?P<single>(?:\\.|[^'\\])*)'"
 )
 _ESCAPED: Final = re.compile(r"\\(.)")
+
+
+# How messages of slurm_errno.c begin, in lower case, and the option of sbatch that each is about.
+_OPTION_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "invalid partition name": "partition",
+        "invalid account": "account",
+        "invalid qos": "qos",
+        "requested time limit is invalid": "time",
+        "invalid feature specification": "constraint",
+        "memory specification can not be satisfied": "mem",
+        "node count specification invalid": "nodes",
+        "invalid node name": "nodelist",
+        "invalid license": "licenses",
+        "job dependency problem": "dependency",
+        "circular job dependency": "dependency",
+        "invalid generic resource": "gres",
+        "invalid job array specification": "array",
+        "requested reservation is invalid": "reservation",
+    }
+)
+
+
+def refused_options(messages: Iterable[str]) -> tuple[str, ...]:
+    """The options of sbatch that Slurm's refusal is about, by their long names.
+
+    Args:
+        messages: its words, such as "sbatch: error: Batch job submission failed: Invalid qos
+            specification".
+    """
+    ends = [message.lower().rpartition(": ")[2] for message in messages]
+    about = (
+        option
+        for beginning, option in _OPTION_OF.items()
+        if any(end.startswith(beginning) for end in ends)
+    )
+    return tuple(dict.fromkeys(about))
 
 
 class Option(Row):

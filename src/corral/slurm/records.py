@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
-from corral.slurm.array_tasks import array_label
+from corral.slurm.array_tasks import array_label, without_limit
 from corral.slurm.rest.json_values import integer, maybe, moment, text, words
 from corral.slurm.states.jobs import (
     Began,
@@ -194,6 +194,22 @@ class Job:
         """The number of the array that it is a task of, "" for any other job."""
         label = array_label(self.label)
         return str(label.array) if label else ""
+
+    @property
+    def ref(self) -> str:
+        """What names it and no other job, for Slurm's commands: ``12``, ``12_3``, ``12_[4-7]``.
+
+        The record of an array's tasks that have not begun has the number of the array, with which
+        commands reach its running tasks too; so has its last task. "" where the text of a long list
+        of tasks was cut.
+        """
+        label = array_label(self.label)
+        if label is None or (label.task is not None and str(self.id) != str(label.array)):
+            return str(self.id)
+        if label.task is not None:
+            return self.label
+        pending, _ = without_limit(label.pending)
+        return f"{label.array}_[{pending}]" if label.tasks.exact else ""
 
     @property
     def ended(self) -> bool:

@@ -589,7 +589,7 @@ def _run(line: str) -> JobRun | None:
     return JobRun(label, account, state_word(state), eligible, began, end, tres, int(cpus))
 
 
-def show_events(event: str, start: str, end: str = "now") -> tuple[str, ...]:
+def show_events(event: str, start: str, end: str = "now", *, node: str = "") -> tuple[str, ...]:
     """The command whose answer ``readable_outages`` or ``readable_sizes`` reads.
 
     With ``SLURM_TIME_FORMAT=%s``.
@@ -598,8 +598,10 @@ def show_events(event: str, start: str, end: str = "now") -> tuple[str, ...]:
         event: ``node`` for outages, ``cluster`` for sizes of the cluster.
         start: when the time begins that they fall into, as sacctmgr(1) reads it: ``now-30days``.
         end: when it ends.
+        node: of this node alone; "" for all.
     """
     show = ("sacctmgr", "--noheader", "--parsable2", "show", "event", f"event={event}")
+    show = (*show, f"nodes={node}") if node else show
     columns = "NodeName,TimeStart,TimeEnd,State,User,TRES,Reason"
     return (*show, f"start={start}", f"end={end}", f"format={columns}")
 

@@ -35,6 +35,7 @@ _PUBLIC: Final[Mapping[str, Any]] = {
     },
     "controller": True,
     "partitions": True,
+    "qos": {"__all__": {"name", "preempts"}},
     "network": {"data"},
     "storage": {"__all__": {"mount", "kind"}},
     "software": {"containers"},

@@ -169,7 +169,11 @@ def _wrong(
         message = f"{name} is {value}; it must be {words} {bound}"
         return "wrong-value", message, _number_hint(field, error["input"])
     if error["type"] == "too_short":
-        return "wrong-value", f"{name} is an empty list", f"write {_flow(field.placeholder())}"
+        return (
+            "wrong-value",
+            f"{name} is an empty list; it needs an entry",
+            f"write {_flow(field.placeholder())}",
+        )
     if error["type"] == "string_too_long":
         limit = error["ctx"]["max_length"]
         return "wrong-value", f"{name} is longer than {limit} characters", "write a shorter text"

@@ -353,7 +353,8 @@ class Partition(Model):
     # As above: preemption.
     preempt_mode: Literal["off", "requeue", "cancel"] = about(
         "restart",
-        "What happens to its jobs when one of a partition of a higher tier needs their nodes.",
+        "What happens to its jobs when one of a partition of a higher tier needs their nodes; "
+        "requeue: those submitted with --requeue start again, others end.",
         default="off",
     )
     grace_time: Interval = about(

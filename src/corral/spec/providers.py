@@ -147,6 +147,7 @@ class Capabilities(Row):
         dns_names: names of nodes are names of machines there.
         unused: fields of a group that it does not read.
         aliases: words that people write for it.
+        variables: own environment variables, with what each means.
         rental: of a cloud that rents machines.
     """
 
@@ -170,6 +171,7 @@ class Capabilities(Row):
     dns_names: bool = False
     unused: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
+    variables: Mapping[str, str] = {}
     rental: Rental | None = None
 
     @property

@@ -23,8 +23,8 @@ def page(slurm: str, *, cluster: str = "big") -> Generator[tuple[subprocess.Pope
     Raises:
         RuntimeError: it ended before it listened.
     """
-    # Two of the fields of corral.web.settings.Settings, which this room may not import.
-    settings = {"cluster": cluster, "rest": slurm}
+    # Three of the fields of corral.web.settings.Settings, which this room may not import.
+    settings = {"cluster": cluster, "rest": slurm, "private": False}
     argv = [sys.executable, "-m", "corral.web"]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

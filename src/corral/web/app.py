@@ -7,7 +7,7 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import httpx
 from fastapi import FastAPI, Request
@@ -47,17 +47,19 @@ from corral.web.routes import (
     tokens,
     view,
 )
-from corral.web.settings import BY_COMMANDS, Settings
+from corral.web.settings import BY_COMMANDS, Declared, Settings
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.slurmrest import Slurm, SlurmRest
+from corral.web.slurm.snapshot import Snapshot
 from corral.web.state import State, Viewer, bearer_of
 from corral.web.tasks.background import Background
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
+from corral.web.users.private_data import PrivateData, Run, here, on_controller
 from corral.web.users.sessions import Sessions
 from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 
@@ -79,41 +81,49 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         settings: which cluster, and where slurmrestd is.
         transport: httpx's to slurmrestd, for tests; None: the network.
     """
-    spec = ClusterSpec.model_validate(settings.spec) if settings.spec else None
+    declared = Declared(ClusterSpec.model_validate(settings.spec)) if settings.spec else None
     rest: Slurm = SlurmRest(settings.rest, transport)
-    if spec is not None and settings.rest == BY_COMMANDS:
-        rest = ByCommands(spec)
+    if declared is not None and settings.rest == BY_COMMANDS:
+        rest = ByCommands(declared)
     sessions = Sessions(settings.session_s, settings.idle_s)
+    private_data = PrivateData(_slurm_commands(settings, declared), known=settings.private)
     bearers = Bearers(settings.tokens)
     by_token = BearerSessions(bearers, rest)
     node_events = NodeEvents()
 
-    def poller(user: str) -> Poller:
+    def changed(before: Snapshot, now: Snapshot) -> None:
+        node_events.note(before, now)
+        if before.trouble and not now.trouble:  # slurmctld was started again, perhaps
+            private_data.changed()
+
+    def poller(user: str, first: int) -> Poller:
         return Poller(
             rest,
             lambda: sessions.logins(user) + by_token.logins(user),
             fastest=settings.poll_s,
             max_viewers=settings.max_viewers,
-            changed=node_events.note,
+            changed=changed,
+            first=first,
         )
 
     state = State(
         settings=settings,
         rest=rest,
         sessions=sessions,
-        pollers=Pollers(poller, private=settings.private),
-        past=PastJobs(rest, _spare(settings, spec, rest), gpus=_gpus(spec)),
+        pollers=Pollers(poller, lambda: private_data.hidden),
+        past=PastJobs(rest, _spare(settings, declared, rest), gpus=lambda: _gpus(declared)),
         audit=Audit(settings.audit),
         background=Background(),
         bearers=bearers,
         by_token=by_token,
         node_events=node_events,
+        private_data=private_data,
         clusters=OtherClusters(settings.clusters),
-        spec=spec,
-        own=_own(settings, spec),
+        declared=declared,
+        own=_own(settings, declared),
         token_program=_token_program(settings),
-        figures=_figures(settings, spec),
-        tracking=_tracking(settings, spec),
+        figures=_figures(settings, declared),
+        tracking=_tracking(settings, declared),
     )
     return _application(state)
 
@@ -156,7 +166,9 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
 
     @asynccontextmanager
     async def running(_: FastAPI) -> AsyncGenerator[None]:
+        await state.private_data.checked()
         yield
+        await state.private_data.close()
         await state.pollers.close()
         await state.rest.close()
         if state.figures is not None:
@@ -167,38 +179,47 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
     return running
 
 
-def _gpus(spec: ClusterSpec | None) -> bool:
+def _gpus(declared: Declared | None) -> bool:
     """Whether the cluster may have GPUs."""
-    return spec is None or any(group.gpu_kinds for group in spec.groups)
+    return declared is None or any(group.gpu_kinds for group in declared.spec.groups)
 
 
-def _spare(settings: Settings, spec: ClusterSpec | None, rest: Slurm) -> Slurm | None:
+def _spare(settings: Settings, declared: Declared | None, rest: Slurm) -> Slurm | None:
     """Who asks accounting where slurmrestd cannot: sacct, from the machine with the keys."""
-    if spec is None or settings.service or isinstance(rest, ByCommands):
+    if declared is None or settings.service or isinstance(rest, ByCommands):
         return None
-    return ByCommands(spec)
+    return ByCommands(declared)
 
 
-def _own(settings: Settings, spec: ClusterSpec | None) -> UserCommands | None:
+def _slurm_commands(settings: Settings, declared: Declared | None) -> Run | None:
+    """How the server runs commands of Slurm's that need no user's rights."""
+    if settings.service:
+        return here()
+    if declared is None or settings.handover is None:
+        return None
+    return on_controller(declared, settings.handover[0])
+
+
+def _own(settings: Settings, declared: Declared | None) -> UserCommands | None:
     if settings.as_user:
         return ByHelper(settings.as_user)
-    return BySsh(spec) if spec is not None and not settings.service else None
+    return BySsh(declared) if declared is not None and not settings.service else None
 
 
 def _token_program(settings: Settings) -> TokenProgram | None:
     return TokenProgram(settings.token_program) if settings.token_program else None
 
 
-def _figures(settings: Settings, spec: ClusterSpec | None) -> Figures | None:
+def _figures(settings: Settings, declared: Declared | None) -> Figures | None:
     if settings.prometheus:
         return Prometheus(settings.prometheus, cluster=settings.cluster)
-    return figures.BySsh(spec) if spec is not None and not settings.service else None
+    return figures.BySsh(declared) if declared is not None and not settings.service else None
 
 
-def _tracking(settings: Settings, spec: ClusterSpec | None) -> TrackingTunnel | None:
-    if spec is None or settings.service or not spec.services.mlflow:
+def _tracking(settings: Settings, declared: Declared | None) -> TrackingTunnel | None:
+    if declared is None or settings.service:
         return None
-    return TrackingTunnel(spec)
+    return TrackingTunnel(declared)
 
 
 class _Static(StaticFiles):
@@ -251,7 +272,16 @@ def _errors(app: FastAPI) -> None:
             f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"
             for detail in error.errors()
         ]
-        body = {"code": Code.USAGE.value, "message": "; ".join(messages[:10])[:2000]}
+        body: dict[str, Any] = {
+            "code": Code.USAGE.value,
+            "message": "; ".join(messages[:10])[:2000],
+        }
+        fields = {
+            str(detail["loc"][1]): str(detail["msg"])[:500]
+            for detail in error.errors()[:10]
+            if len(detail["loc"]) > 1 and detail["loc"][0] == "body"
+        }
+        body |= {"fields": fields} if fields else {}
         return JSONResponse({"error": body}, 422)
 
     @app.exception_handler(HTTPException)

@@ -20,12 +20,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest.past_jobs import job_of
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.web.settings import Settings
 from corral.web.slurm.slurmrest import Login, SlurmRest, dumps
@@ -34,6 +35,8 @@ from corral.web.users.sessions import login_of
 SETTINGS: Final = Path("/etc/corral/web.json")
 LONGEST: Final = 4 << 20
 PATIENCE_S: Final = 12 * 3600.0
+_SUBMISSION: Final = TypeAdapter(Submission)
+_NAMES: Final = TypeAdapter(list[str])
 
 
 class Request(BaseModel):
@@ -48,10 +51,12 @@ class Request(BaseModel):
         "recorded",
         "requeue",
         "extras",
+        "known",
         "submit",
         "templates",
         "environments",
         "expected",
+        "script-expected",
     ]
     job: Annotated[int, Field(ge=0, le=0x7FFFFFFF)] = 0
     fields: dict[str, Any] = {}
@@ -181,20 +186,28 @@ async def _act(request: Request, spec: ClusterSpec, login: Login, job: Job | Non
         )
         _answer(extras.as_dict())
     elif request.do == "templates":
-        folder = await api.job_templates(spec, login.user, here=True)
+        accounts = _NAMES.validate_python(request.fields.get("accounts", []))
+        folder = await api.job_templates(spec, login.user, accounts, here=True)
         for file in folder.as_dict()["files"]:
             _answer({"file": file})
         _answer({"path": folder.path, "trouble": folder.trouble})
     elif request.do == "environments":
         _answer((await api.job_environments(spec, login.user, here=True)).as_dict())
-    elif request.do == "requeue":
-        await api.requeue_job(spec, login.user, request.job, here=True)
+    elif request.do == "requeue" and job is not None:
+        await api.requeue_job(spec, login.user, job.ref, here=True)
         _answer({"ok": True})
     else:
         await _of_form(request, spec, login)
 
 
 async def _of_form(request: Request, spec: ClusterSpec, login: Login) -> None:
+    if request.do == "known":  # else nobody could have become this user
+        _answer({"ok": True})
+        return
+    if request.do == "script-expected":
+        script = _SUBMISSION.validate_python(request.fields)
+        _answer(asdict(await api.script_expected(spec, login.user, script, here=True)))
+        return
     fields = {**request.fields, "user": login.user, "in_place": True}
     if fields.get("command") and not fields.get("script"):  # it is for a script
         del fields["in_place"]

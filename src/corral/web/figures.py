@@ -7,10 +7,10 @@ import json
 import math
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 import httpx
 
@@ -18,18 +18,21 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.inspect.jobs import BUSY_STEP_S, LEAST_STEPS, busy_query, busy_seconds, either
 from corral.slurm.records import Job
-from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
 from corral.tasks import concurrently
 from corral.web import history
 from corral.web.daemon_client import daemon_client
 from corral.web.history import Grid, Span, finite
+from corral.web.settings import Declared
 from corral.web.slurm.efficiency import GpuUse, seconds_of
 
+T = TypeVar("T")
 POINTS: Final = 240
 STEP_S: Final = 15.0
 NODES_S: Final = 15.0
 """How long one answer about all nodes serves all viewers."""
+TROUBLE_S: Final = 10.0
+"""How long a failure serves all viewers: each of them would wait ``ANSWER_S`` for the next one."""
 SAMPLE_S: Final = 4.0
 KEPT: Final = 900
 ANSWER_S: Final = 10.0
@@ -74,7 +77,7 @@ OF_A_NODE: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Curves of one node; the exporters' labels are those of ``roles/services/metrics.py``."""
 GPUS_OF_A_NODE: Final = (
-    '{{__name__=~"corral_gpu_.+|DCGM_FI_DEV_XID_ERRORS|DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",'
+    '{{__name__=~"corral_gpu_.+|corral_health_.+|DCGM_FI_DEV_XID_ERRORS|DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",'
     'cluster="{cluster}",node="{node}"}}'
 )
 OF_NODES: Final[Mapping[str, str]] = MappingProxyType(
@@ -126,6 +129,38 @@ class Figures(Protocol):
         ...
 
 
+@dataclass(slots=True)
+class Once(Generic[T]):
+    """One answer for all who ask at the same time, kept for a while; a failure too."""
+
+    _asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _until: float = -math.inf
+    _answer: T | None = None
+    _failure: CorralError | None = None
+
+    async def get(self, ask: Callable[[], Awaitable[T]], lasts: float) -> T:
+        """The answer that is kept, else a new one.
+
+        Args:
+            ask: gets one.
+            lasts: how many seconds it is kept.
+
+        Raises:
+            CorralError: why there is none.
+        """
+        async with self._asking:
+            if time.monotonic() >= self._until:
+                self._answer = self._failure = None
+                try:
+                    self._answer = await ask()
+                except CorralError as error:
+                    self._failure, lasts = error, TROUBLE_S
+                self._until = time.monotonic() + lasts
+            if self._answer is None:
+                raise self._failure or _silent("no answer")
+            return self._answer
+
+
 class Prometheus:
     """Figures out of the cluster's Prometheus.
 
@@ -142,26 +177,37 @@ class Prometheus:
         self._cluster = cluster
         self._histories: dict[Span, tuple[Grid, dict[str, Any]]] = {}
         self._remembering = {span: asyncio.Lock() for span in history.SPANS}
-        self._nodes: dict[str, dict[str, float]] = {}
-        self._refresh_at = 0.0
-        self._asking = asyncio.Lock()
+        self._failed: dict[Span, tuple[float, CorralError]] = {}
+        self._nodes = Once[dict[str, dict[str, float]]]()
 
     async def close(self) -> None:
         await self._http.aclose()
 
     async def nodes(self) -> dict[str, dict[str, float]]:
-        async with self._asking:
-            if time.monotonic() >= self._refresh_at:
-                by_node: dict[str, dict[str, float]] = {}
-                for what, query in OF_NODES.items():
-                    for sample in await self._ask(
-                        "query", {"query": query.format(cluster=self._cluster)}
-                    ):
-                        value = finite(sample["value"][1])
-                        if value is not None:
-                            by_node.setdefault(sample["metric"].get("node", ""), {})[what] = value
-                self._nodes, self._refresh_at = by_node, time.monotonic() + NODES_S
-            return self._nodes
+        return await self._nodes.get(self._of_nodes, NODES_S)
+
+    async def _of_nodes(self) -> dict[str, dict[str, float]]:
+        queries = [query.format(cluster=self._cluster) for query in OF_NODES.values()]
+        answers = await self._all("query", [{"query": query} for query in queries])
+        by_node: dict[str, dict[str, float]] = {}
+        for what, samples in zip(OF_NODES, answers, strict=True):
+            for sample in samples:
+                value = finite(sample["value"][1])
+                if value is not None:
+                    by_node.setdefault(sample["metric"].get("node", ""), {})[what] = value
+        return by_node
+
+    async def _all(self, path: str, asked: Sequence[dict[str, str]]) -> list[list[Any]]:
+        """Several answers, all of which together take no longer than one may.
+
+        Raises:
+            CorralError: UNREACHABLE.
+        """
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                return await concurrently(*(self._ask(path, params) for params in asked))
+        except TimeoutError as error:
+            raise _silent(f"no answer within {ANSWER_S:.0f} s") from error
 
     async def job(self, job: Job) -> dict[str, Any]:
         start, end = job.start_at or time.time(), time.time()
@@ -205,17 +251,17 @@ class Prometheus:
             known = self._histories.get(span)
             if known is not None and known[0] == grid:
                 return known[1]
+            until, failure = self._failed.get(span, (0.0, None))
+            if failure is not None and time.monotonic() < until:
+                raise failure
             params = {"start": f"{grid.start}", "end": f"{grid.end}", "step": f"{grid.step}"}
+            queries = history.questions(self._cluster)
             try:
-                async with asyncio.timeout(ANSWER_S):
-                    answers = await concurrently(
-                        *(
-                            self._ask("query_range", {**params, "query": query})
-                            for query in history.questions(self._cluster)
-                        )
-                    )
-            except TimeoutError as error:
-                raise _silent(f"no answer within {ANSWER_S:.0f} s") from error
+                answers = await self._all("query_range", [{**params, "query": q} for q in queries])
+            except CorralError as error:
+                self._failed[span] = time.monotonic() + TROUBLE_S, error
+                raise
+            self._failed.pop(span, None)
             made = {"from": "prometheus", **history.curves(grid, answers)}
             self._histories[span] = grid, made
             return made
@@ -316,19 +362,20 @@ class _Kept:
         default_factory=lambda: deque(maxlen=KEPT)
     )
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
+    silent_until: float = 0.0
 
 
 class BySsh:
     """Figures that are sampled on the job's nodes while its page is open, and kept for it.
 
     Args:
-        spec: the cluster, whose machines are reached from here.
+        declared: the cluster file, whose machines are reached from here.
     """
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        self._spec = spec
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
         self._jobs: dict[int, _Kept] = {}
-        self._readings: dict[str, tuple[float, tuple[api.Reading, ...]]] = {}
+        self._readings: dict[str, Once[tuple[api.Reading, ...]]] = {}
 
     async def close(self) -> None:
         """See ``Figures``."""
@@ -346,11 +393,10 @@ class BySsh:
         return {"from": "", "at": [], "curves": []}
 
     async def readings(self, name: str) -> tuple[api.Reading, ...]:
-        at, known = self._readings.get(name, (0.0, ()))
-        if time.monotonic() - at >= NODES_S or name not in self._readings:
-            known = (await api.node_figures(self._spec, [name])).get(name, ())
-            self._readings = {**self._readings, name: (time.monotonic(), known)}
-        return tuple(known)
+        async def ask() -> tuple[api.Reading, ...]:
+            return (await api.node_figures(self._declared.spec, [name])).get(name, ())
+
+        return await self._readings.setdefault(name, Once()).get(ask, NODES_S)
 
     async def gpu_use(self, nodes: Sequence[str]) -> GpuUse:
         """See ``Figures``: of this moment, of the first nodes."""
@@ -381,10 +427,14 @@ class BySsh:
         kept = self._jobs.setdefault(job.id, _Kept())
         async with kept.asking:
             last = kept.samples[-1][0] if kept.samples else 0.0
-            if job.running and job.nodes and time.time() - last >= SAMPLE_S:
+            old = time.time() - last >= SAMPLE_S and time.monotonic() >= kept.silent_until
+            if job.running and job.nodes and old:
                 names = [*expand(job.nodes)][:MOST_NODES]
-                values = of_job(await api.node_figures(self._spec, names), job.id)
+                # Where it fails, those who wait behind it would each wait as long.
+                kept.silent_until = time.monotonic() + TROUBLE_S
+                values = of_job(await api.node_figures(self._declared.spec, names), job.id)
                 kept.samples.append((time.time(), values))
+                kept.silent_until = 0.0
         return {"from": "here", "curves": curves_of([*kept.samples])}
 
 

@@ -454,14 +454,16 @@ class NodeEvent(TypedDict):
 class NodeDetail(TypedDict):
     """One node; events before ``since`` are known in part, journal: Corral's are among them.
 
-    cut: there are older events.
+    outages: those that accounting has of 30 days are among them, too. cut: there are older events.
     """
 
     jobs: Rows
     gpus: list[NodeGpu]
     readings: bool
+    health: LastHealth
     events: list[NodeEvent]
     since: float
+    outages: bool
     journal: bool
     cut: bool
 
@@ -472,6 +474,14 @@ class HealthLine(TypedDict):
     check: str
     word: Literal["ok", "warn", "fail", "none"]
     text: str
+
+
+class LastHealth(TypedDict):
+    """The last check of a node's health; at null: unknown; why: what is unknown of it."""
+
+    at: float | None
+    checks: list[HealthLine]
+    why: str
 
 
 class NodeHealth(TypedDict):
@@ -756,12 +766,22 @@ class JobAgain(TypedDict):
     notes: dict[str, str]
 
 
+class Recipient(TypedDict):
+    """Who may get a message at a job's end, by the name that sbatch --mail-user takes."""
+
+    name: str
+    about: str
+
+
 class JobForm(TypedDict):
     """What the form of a job is made from."""
 
     schema: dict[str, object]
     can_spec: bool
+    why_no_spec: str
     storage: list[str]
+    containers: bool
+    recipients: list[Recipient]
 
 
 class PartitionChoice(TypedDict):
@@ -810,10 +830,13 @@ class JobChoices(TypedDict):
 class JobTemplate(TypedDict):
     """A job file as a filled form; notes: by field, what is not as it is in the file.
 
-    fault: what is wrong with the file, "" for nothing; one on each line.
+    account: whose team keeps it; "" for root, who keeps it for all. name is "" of a team's folder
+    that is not taken. fault: what is wrong with the file, "" for nothing; one on each line.
     """
 
     name: str
+    account: str
+    owner: str
     form: dict[str, object]
     notes: dict[str, str]
     fault: str
@@ -835,7 +858,10 @@ class JobEnvironments(TypedDict):
 
 
 class JobTemplates(TypedDict):
-    """Job files that are kept for all; trouble: why files of the folder are not listed."""
+    """Job files that are kept, for all or by a team.
+
+    trouble: why files of the folder are not listed.
+    """
 
     folder: str
     trouble: str
@@ -1229,6 +1255,13 @@ class Measured(Known):
     over_s: float
 
 
+class GpusOfJobs(TypedDict):
+    """How busy the GPUs of some running jobs are."""
+
+    running: list[RunningJob]
+    measured: Measured
+
+
 class MyWork(TypedDict):
     """What a user's jobs have now."""
 
@@ -1266,8 +1299,9 @@ class WorkPeriod(TypedDict):
 
 
 class WorkHours(TypedDict):
-    """Hours of the last 7 and 30 days; cut: at least so many."""
+    """Hours of the last 7 and 30 days; cut: at least so many; why_no_cost: "" where it is known."""
 
+    why_no_cost: str
     user: str
     known: bool
     why: str

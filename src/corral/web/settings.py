@@ -2,12 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr
 
+from corral.spec.models import ClusterSpec
+
 BY_COMMANDS: Final = "commands:"
+
+
+@dataclass(slots=True)
+class Declared:
+    """The cluster file that the server works with, for all that reaches machines by it.
+
+    Attributes:
+        spec: as it was when the server began, or as the page has applied it since.
+    """
+
+    spec: ClusterSpec
 
 
 class Sudo(BaseModel):
@@ -84,8 +98,11 @@ class Settings(BaseModel):
     sudo: Sudo | None = Field(
         default=None, description="Where a machine's sudo wants a password; the page never has it."
     )
-    private: bool = Field(
-        default=False, description="Slurm hides users' jobs from each other (PrivateData)."
+    private: bool | None = Field(
+        default=None,
+        description="Slurm hides users from each other (PrivateData of slurm.conf or "
+        "slurmdbd.conf); None: Slurm is asked, and until it has answered each user is shown what "
+        "that user's own token may see.",
     )
     session_s: float = Field(default=8 * 3600, gt=0, description="Longest session in seconds.")
     idle_s: float = Field(default=3600, gt=0, description="A session unused for so long ends.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Final, cast
@@ -22,18 +23,19 @@ from corral.web.listener.request_checks import port_of
 from corral.web.login.client import TokenProgram
 from corral.web.login.proxy import named_by_proxy
 from corral.web.routes.streams import Questions, Streams
-from corral.web.settings import Settings
+from corral.web.settings import Declared, Settings
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import Poller, Pollers
 from corral.web.slurm.quota import Counted
 from corral.web.slurm.response_cache import ResponseCache
-from corral.web.slurm.slurmrest import Slurm
+from corral.web.slurm.slurmrest import Slurm, role_of
 from corral.web.tasks.background import Background
 from corral.web.tasks.pending_plans import PendingPlans
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
+from corral.web.users.private_data import PrivateData
 from corral.web.users.scopes import needed
 from corral.web.users.sessions import LoginKind, RateLimit, Session, Sessions
 from corral.web.users.user_commands import UserCommands
@@ -44,6 +46,14 @@ COOKIE: Final = "corral_session"
 host would log each other out."""
 CSRF: Final = "x-csrf-token"
 TICKET: Final = "ticket"
+RENEW_S: Final = 60.0
+"""The live view of who was logged in by a proxy's header begins again after this time, by a request
+that the proxy passes on: so whom it names is known for the other streams of the session, too."""
+NAMED_S: Final = 3 * RENEW_S
+"""Streams of a session whose person the proxy has not named for so long end."""
+RECHECK_S: Final = 1.0
+"""How long a request waits for Slurm's new verdict about its login."""
+_asking: Final = set[asyncio.Task[None]]()
 UNATTENDED: Final = "x-unattended"
 """The page asked on a timer: nobody has touched it for a while. A thief gains nothing by it."""
 
@@ -55,13 +65,14 @@ class State:
     Attributes:
         clusters: the other clusters that the page shows.
         past: what accounting has of jobs that slurmctld has forgotten.
-        spec: the cluster, where Corral itself runs here.
+        declared: the cluster file, where Corral itself runs here.
         own: how a user's own commands are done; None where they cannot be.
         token_program: makes tokens of people who log in without one; None where nobody does.
         figures: what jobs use over time; None where it is unknown.
         tracking: the tunnel to the cluster's tracking server, where a browser needs one.
         background: applies and checks that go on while pages come and go.
         node_events: what happened to nodes since the server began.
+        private_data: whether Slurm hides users from each other.
         bearers, by_token: the API's tokens, and the sessions that they stand for.
         plans: those that wait for the terminal's code.
         limited: checks cluster files and job forms as they are edited.
@@ -69,6 +80,7 @@ class State:
         counted: what jobs have, by whom, counted once for all.
         tallies: nodes and jobs in figures, for the pages of other clusters.
         streams: how many live views each user has; searches: how many searches in logs;
+            downloads: how many of logs, each with a block in memory (output.BLOCK);
             questions: what else it asks the machines about its jobs.
         logins, actions, reads: how often somebody may try, change and look.
         passwords: how often somebody may try one for a name, from wherever.
@@ -85,8 +97,9 @@ class State:
     bearers: Bearers
     by_token: BearerSessions
     node_events: NodeEvents
+    private_data: PrivateData
     clusters: OtherClusters = field(default_factory=lambda: OtherClusters({}))
-    spec: ClusterSpec | None = None
+    declared: Declared | None = None
     own: UserCommands | None = None
     token_program: TokenProgram | None = None
     figures: Figures | None = None
@@ -99,11 +112,23 @@ class State:
     streams: Streams = field(default_factory=Streams)
     questions: Questions = field(default_factory=Questions)
     searches: Streams = field(default_factory=lambda: Streams(2, "searches"))
+    downloads: Streams = field(default_factory=lambda: Streams(2, "downloads", of_all=16))
     passwords: RateLimit = field(default_factory=lambda: RateLimit(20, 600))
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
     actions: RateLimit = field(default_factory=lambda: RateLimit(120, 60))
     reads: RateLimit = field(default_factory=lambda: RateLimit(1200, 60))
+
+    @property
+    def spec(self) -> ClusterSpec | None:
+        """The cluster, where Corral itself runs here: as it is declared now."""
+        return self.declared.spec if self.declared is not None else None
+
+    def applied(self, spec: ClusterSpec) -> None:
+        """The machines are as this file declares them: all that reaches them works with it now."""
+        if self.declared is not None:
+            self.declared.spec = spec
+        self.private_data.changed()
 
 
 def here_of(state: State) -> ClusterSpec | None:
@@ -140,18 +165,27 @@ def shown(request: Request) -> Session | None:
     sessions = state.sessions
     session = sessions.find(key_of(request), touch=False)
     ticket = request.query_params.get(TICKET, "") if request.method == "GET" else ""
-    if session is None or not _still_named(request, state, session):
+    if session is None:
         return None
     if not sessions.takes(session, request.headers.get(CSRF, ""), ticket):
         return None
-    return session
+    return session if _still_named(request, state, session) else None
 
 
 def _still_named(request: Request, state: State, session: Session) -> bool:
-    """Whether the proxy that logged a person in still names that one, in this browser."""
+    """Whether the proxy that logged a person in still names that one, in this browser.
+
+    Where it names another one the session ends: live streams of before would go on with its view.
+    """
     if session.kind is not LoginKind.HEADER:
         return True
-    return named_by_proxy(request, ways_of(state).header) == session.user
+    named = named_by_proxy(request, ways_of(state).header)
+    if named == session.user:
+        session.named = time.time()
+        return True
+    if named:
+        state.sessions.drop(session)
+    return False
 
 
 async def session_of(request: Request) -> Session:
@@ -169,6 +203,7 @@ async def session_of(request: Request) -> Session:
     if secret is not None:
         session = await _by_token(request, secret)
         state.reads.take(session.csrf)
+        await state.private_data.checked()
         request.state.session = session
         return session
     session = shown(request)
@@ -176,11 +211,46 @@ async def session_of(request: Request) -> Session:
         raise CorralError(
             Code.LOGIN_REFUSED, "nobody is logged in here", hint="log in, or run corral ui again"
         )
+    await _rechecked(state, session)
     if UNATTENDED not in request.headers:
         state.sessions.find(key_of(request))  # it is in use
     state.reads.take(session.csrf)
+    await state.private_data.checked()
     request.state.session = session
     return session
+
+
+async def _rechecked(state: State, session: Session) -> None:
+    """Ask Slurm again about a login and its role, each minute; an operator may be none any more.
+
+    Raises:
+        CorralError: LOGIN_REFUSED, Slurm takes the login no more.
+    """
+    if not state.sessions.expired(session):
+        return
+
+    async def asked() -> None:
+        await state.rest.check(session.login)
+        session.role = await role_of(state.rest, session.login, session.role)
+
+    asking = asyncio.create_task(asked(), name="role")
+    _asking.add(asking)
+    asking.add_done_callback(lambda task: _judged(state, session, task))
+    # Where Slurm is slow the last verdict holds until it has answered.
+    await asyncio.wait({asking}, timeout=RECHECK_S)
+    if asking.done() and _is_refused(asking):
+        raise CorralError(Code.LOGIN_REFUSED, "Slurm takes this login no more", hint="log in again")
+
+
+def _is_refused(asking: asyncio.Task[None]) -> bool:
+    error = None if asking.cancelled() else asking.exception()
+    return isinstance(error, CorralError) and error.code is Code.LOGIN_REFUSED
+
+
+def _judged(state: State, session: Session, asking: asyncio.Task[None]) -> None:
+    _asking.discard(asking)
+    if _is_refused(asking):
+        state.sessions.drop(session)
 
 
 def bearer_of(request: Request) -> str | None:
@@ -247,7 +317,10 @@ def still_in(request: Request) -> bool:
     bearer: Bearer | None = getattr(request.state, "bearer", None)
     if bearer is not None:
         return state_of(request).bearers.alive(bearer.id)
-    return state_of(request).sessions.find(key_of(request), touch=False) is not None
+    session = state_of(request).sessions.find(key_of(request), touch=False)
+    if session is None:
+        return False
+    return session.kind is not LoginKind.HEADER or time.time() - session.named < NAMED_S
 
 
 async def changing(request: Request) -> Session:
@@ -287,6 +360,18 @@ async def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
             hint="open the page with the code that corral ui shows",
         )
     return session, spec
+
+
+def shared_by(state: State, session: Session, *, accounting: bool = False) -> str:
+    """Who shares an answer of Slurm's: "" for all, the viewer alone where Slurm hides something.
+
+    Args:
+        state: the server's.
+        session: the viewer's.
+        accounting: slurmdbd answers, which has its own PrivateData.
+    """
+    hidden = state.private_data.accounting_hidden if accounting else state.private_data.hidden
+    return session.user if hidden else ""
 
 
 def poller_of(request: Request, session: Session) -> Poller:

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 from corral import api
 from corral.errors import CorralError
-from corral.spec.models import ClusterSpec
+from corral.web.settings import Declared
 
 
 class TrackingTunnel:
@@ -16,24 +16,29 @@ class TrackingTunnel:
     The server listens in the cluster's network, under a name that a browser here does not know.
 
     Args:
-        spec: the cluster, with its own tracking server.
+        declared: the cluster file.
     """
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        self._spec = spec
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
         self._lock = asyncio.Lock()
         self._open = AsyncExitStack()
         self._address = ""
         self._ended: asyncio.Task[str] | None = None
 
     async def address(self) -> str:
-        """Where a browser here finds it, ``http://127.0.0.1:41234``; "" where it is silent."""
+        """Where a browser here finds it, ``http://127.0.0.1:41234``.
+
+        "" where it is silent, or the cluster has no tracking server.
+        """
+        if not self._declared.spec.services.mlflow:
+            return ""
         async with self._lock:
             if self._ended is not None and not self._ended.done():
                 return self._address
             await self._open.aclose()
             try:
-                page = api.tracking_page(self._spec)
+                page = api.tracking_page(self._declared.spec)
                 self._address, ended = await self._open.enter_async_context(page)
             except CorralError:
                 self._ended = None

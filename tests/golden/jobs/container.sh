@@ -68,6 +68,7 @@ if command -v nvidia-container-cli >/dev/null 2>&1; then
   export NVIDIA_VISIBLE_DEVICES="${NVIDIA_VISIBLE_DEVICES-all}"
   export NVIDIA_DRIVER_CAPABILITIES="${NVIDIA_DRIVER_CAPABILITIES-compute,utility}"
 fi
+(umask 077 && printf '%s\n' 'export NOTE='"'"'it'"'"'"'"'"'"'"'"'s mine'"'"'' >"$folder/variables.env") || fail "the job's environment could not be written"
 node=$(cat <<'END_OF_NODE'
 to=$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env
 : > "$to" || exit 1
@@ -203,7 +204,7 @@ rank=$(cat <<'END_OF_RANK'
 library=${LD_LIBRARY_PATH-}
 . "$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env" || exit 1
 [ "$library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
-export NOTE='it'"'"'s mine'
+. "$CORRAL_JOB_FOLDER/variables.env" || exit 1
 export PYTHONPATH=/shared/corral/jobs/corral/x/lib"${PYTHONPATH:+:$PYTHONPATH}"
 [ -w "${HOME:-/}" ] || export HOME="$CORRAL_JOB_FOLDER"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.guide_blocks import REPO, Block, run_by
+from tests.guide_blocks import REPO, Block, not_printed, run_by
 
 from .conftest import Run
 
@@ -44,11 +44,12 @@ def test_some_blocks_are_run_here() -> None:
 def test_a_block_succeeds(block: Block, corral: Run, place: Path) -> None:
     lines = block.text.splitlines()
     assert lines
+    printed = ""
     for line in lines:
         word, *words = (home_in(w) for w in shlex.split(line, comments=True))
         assert word == "corral", line
         ended = corral(*words)
         assert ended.exit_code == 0, f"{block}: {line}\n{ended.output}"
-        printed = [row.split() for row in ended.output.splitlines()]
-        missing = [row for row in block.shown.splitlines() if row.split() not in printed]
-        assert not missing, f"{block}: {line} does not print {missing}:\n{ended.output}"
+        printed += ended.output
+    missing = not_printed(block.shown, printed)
+    assert not missing, f"{block} does not print {missing}:\n{printed}"

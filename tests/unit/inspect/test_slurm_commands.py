@@ -75,6 +75,7 @@ CALLS = {
     ("jobs/batch/script.py", "node-address.sh"): "a job's script runs it in the job",
     ("jobs/control.py", "job_find"): "finds the owner whose folder it then reads",
     ("roles/machine/directory.py", "group-accounts.sh"): "a timer: accounts for members of groups",
+    ("roles/machine/directory.py", "member-folders.sh"): "the same file; calls none of Slurm's",
     ("prove/checks/access.py", "job_running"): "submits a job, and waits until it runs",
     ("prove/checks/access.py", "jobs_cancel"): "cancels the check's own jobs",
     ("prove/checks/slots.py", "slots_start"): "submits jobs, and waits until they run",

@@ -70,7 +70,9 @@ case "$*" in
   REJECT
 esac""",
     "sbatch": """
-case "$*" in "--parsable job.sh"|--test-only) ;; REJECT esac
+case "$*" in "--parsable job.sh"|--test-only|"--test-only --chdir=/shared --partition=main") ;;
+  REJECT
+esac
 [ -e "$FAKE/refuse" ] && { cat "$FAKE/refuse" >&2; exit 1; }
 [ "$1" = --test-only ] || { echo 42; exit 0; }
 [ "${SLURM_TIME_FORMAT-}" = %s ] || { echo "$0: times of people" >> "$FAKE/rejected"; exit 97; }

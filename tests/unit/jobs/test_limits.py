@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,7 @@ from corral.jobs.limits import (
     memory_share,
     nearest,
     nodes_for,
+    preemption_note,
     refuse,
 )
 from corral.jobs.model import JobSpec
@@ -357,3 +359,46 @@ def test_single_pods_run_jobs_of_one_node(spec: ClusterSpec, nodes: int, refused
     if refused:
         assert "TUN" in reasons[0].reason
         assert "cluster: true" in reasons[0].instead
+
+
+LOW = "jobs of QOS low may be preempted: this one then ends; --requeue starts it again"
+SPARE = "jobs of partition spare may be preempted: this one then ends; --requeue starts it again"
+CANCEL = "jobs of partition spare may be preempted, which ends them: submit this one again then"
+
+
+def preempting(*, mode: str = "off", preempts: tuple[str, ...] = ()) -> ClusterSpec:
+    """Two partitions of which one gives way, or two QOS."""
+    return ClusterSpec.model_validate(
+        {
+            "corral": "v1",
+            "name": "lab",
+            "groups": [{"name": "cpu", "provider": "embedded", "nodes": "node[0-1]"}],
+            "partitions": [
+                {"name": "main", "groups": ["cpu"], "default": True, "priority_tier": 2},
+                {"name": "spare", "groups": ["cpu"], "preempt_mode": mode},
+            ],
+            "users": [{"name": "ada", "uid": 2001, "account": "vision"}],
+            "accounts": [{"name": "vision", "qos": ["low", "high"]}],
+            "qos": [{"name": "low"}, {"name": "high", "preempts": list(preempts)}],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields", "note"),
+    [
+        (preempting(), {"partition": "spare"}, ""),
+        (preempting(mode="requeue"), {}, ""),
+        (preempting(mode="requeue"), {"partition": "spare"}, SPARE),
+        (preempting(mode="requeue"), {"partition": "spare", "requeue": True}, ""),
+        (preempting(mode="cancel"), {"partition": "spare", "requeue": True}, CANCEL),
+        (preempting(preempts=("low",)), {}, LOW),
+        (preempting(preempts=("low",)), {"requeue": True}, ""),
+        (preempting(preempts=("low",)), {"qos": "high"}, ""),
+        (preempting(preempts=("low",)), {"qos": "low"}, LOW),
+    ],
+)
+def test_who_may_lose_a_job_to_others_is_noted(
+    spec: ClusterSpec, fields: dict[str, Any], note: str
+) -> None:
+    assert preemption_note(JobSpec(script="a.py", **fields), spec) == note

@@ -5,18 +5,29 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from corral import agents
 from corral.errors import Code, CorralError
 from corral.jobs import control
 from corral.jobs.batch.script import Place
 from corral.jobs.explanation import NOT_OF_A_SHELL, attach, running_on, shell, shell_script
 from corral.jobs.handle import JobHandle
 from corral.jobs.model import JobSpec
-from corral.jobs.submit import ExpectedStart, dry_run, expected_start, read_expected, submit
+from corral.jobs.submit import (
+    ExpectedStart,
+    dry_run,
+    expected_of_script,
+    expected_start,
+    read_expected,
+    submit,
+)
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec, Storage
+from corral.spec.sections.people import User
 from tests.unit.jobs.conftest import FakeSlurm
 
 
@@ -141,6 +152,30 @@ def test_when_a_job_would_start_is_asked_with_its_own_script(slurm: FakeSlurm) -
     assert "#SBATCH --nodes=2\n" in script and "#SBATCH --time=" in script
     assert made(slurm) == []
     assert slurm.rejected() == ""
+
+
+def test_the_expected_start_of_a_script_by_sbatch_with_its_options(slurm: FakeSlurm) -> None:
+    script = "#!/bin/sh\n#SBATCH --mem=1G\nhostname\n"
+    sent = Submission(script, "", "/shared", partition="main")
+    asked = expected_of_script(slurm.fleet, "node0", "corral", sent)
+    slurm.put("expected", "sbatch: Job 43 to start at 1795958114 using 2 processors on nodes n1\n")
+    assert asyncio.run(asked) == ExpectedStart(1795958114, "n1")
+    assert (slurm.folder / "tested").read_text() == script
+    slurm.put("refuse", "sbatch: error: Memory specification can not be satisfied\n")
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(expected_of_script(slurm.fleet, "node0", "corral", sent))
+    assert caught.value.fields == {"mem": "Memory specification can not be satisfied"}
+    assert "Memory specification can not be satisfied" in caught.value.message
+    assert slurm.rejected() == ""
+
+
+def test_whom_a_directory_names_submits_and_others_are_refused(slurm: FakeSlurm) -> None:
+    """Slurm's programs of this test know one user; the cluster file here names another."""
+    others = spec(slurm).model_copy(update={"users": (User(name="eve", uid=2001),)})
+    job = JobSpec(command=("true",), user="corral")
+    with pytest.raises(CorralError, match="no user called"):
+        asyncio.run(submit(slurm.fleet, "node0", others, job))
+    assert asyncio.run(submit(slurm.fleet, "node0", others, job, user_known=True)).id == 42
 
 
 @pytest.mark.parametrize(
@@ -459,3 +494,56 @@ def test_a_shell_drops_nothing_silently(slurm: FakeSlurm, field: str) -> None:
     asked = JobSpec.model_validate({"script": "shell", field: GIVEN[field], **more})
     with pytest.raises(CorralError, match=rf"a shell cannot have .*{field}"):
         asyncio.run(shell(slurm.fleet, "node0", spec(slurm), asked))
+
+
+def of_the_directory(monkeypatch: pytest.MonkeyPatch, slurm: FakeSlurm) -> None:
+    """The node knows people of a directory, and this user is not in its own files."""
+    programs = slurm.folder.parent / "bin"
+    (programs / "getent").write_text("#!/bin/sh\nexit 2\n")
+    (programs / "getent").chmod(0o755)
+    mark = slurm.folder / "directory-keys"
+    mark.touch()
+    text = agents.functions("jobs/user.sh", "person_of_directory")
+    monkeypatch.setattr(agents, "functions", _with_mark(mark))
+    assert "/usr/local/sbin/corral-directory-keys" in text
+
+
+def _with_mark(mark: Path) -> Callable[..., str]:
+    functions = agents.functions
+
+    def marked(*names: str) -> str:
+        text = functions(*names)
+        return text.replace("/usr/local/sbin/corral-directory-keys", str(mark))
+
+    return marked
+
+
+@pytest.mark.parametrize("directory", [True, False])
+def test_who_has_no_folder_is_sent_to_where_the_cluster_knows_people_from(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, directory: bool
+) -> None:
+    """A person of the directory who is named in the file too is nobody on the nodes."""
+    if directory:
+        of_the_directory(monkeypatch, slurm)
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    slurm.put("uid", "2000")
+    error = refused(slurm, script=str(script))
+    assert error.code is Code.NOT_FOUND
+    assert ("directory.groups" in error.hint) == directory
+    assert ("under users:" in error.hint) == (not directory)
+
+
+@pytest.mark.parametrize("directory", [True, False])
+def test_who_has_no_association_is_sent_there_too(
+    slurm: FakeSlurm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, directory: bool
+) -> None:
+    if directory:
+        of_the_directory(monkeypatch, slurm)
+    script = tmp_path / "a.py"
+    script.write_text("pass")
+    slurm.put("refuse", "sbatch: error: Batch job submission failed: Invalid account or account/p")
+    error = refused(slurm, script=str(script))
+    assert error.code is Code.SLURM_REFUSED
+    assert ("adds corral to a group of directory.groups" in error.hint) == directory
+    assert ("names corral under users:" in error.hint) == (not directory)

@@ -345,6 +345,15 @@ FIRES: list[Case] = [
         )
         for folder in ("/var/log", "/var/lib", "/etc/ssh", "/usr/local/bin")
     ),
+    (
+        "backup-root-squash",
+        LAB,
+        {
+            "backup": {"every": "1d", "to": [AGE], "folder": "/shared/archives"},
+            "storage.0.server": "node1",
+        },
+        "backup.folder",
+    ),
     ("backup-disk", LAB, {"backup": {"every": "1d", "to": [AGE]}}, "backup.folder"),
     ("proof-interval", LAB, {"proof": {"every": "5m"}}, "proof.every"),
     (

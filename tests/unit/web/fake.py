@@ -141,7 +141,7 @@ class Page:
 
     def __init__(self, rest: FakeRest, **settings: Any) -> None:
         self.rest = rest
-        fields = {"cluster": "lab", "rest": "http://slurm", **settings}
+        fields = {"cluster": "lab", "rest": "http://slurm", "private": False, **settings}
         self.app = create_app(Settings(**fields), httpx.MockTransport(rest))
         self.csrf = ""
         self._stack = AsyncExitStack()

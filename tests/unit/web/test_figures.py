@@ -15,8 +15,10 @@ from corral.inspect.jobs import readings
 from corral.slurm.records import Job
 from corral.slurm.rest import read
 from corral.slurm.text import parse_counted
+from corral.web import figures, history
 from corral.web.exposition import Family, families, text_of
 from corral.web.figures import Prometheus, curves_of, of_job
+from corral.web.settings import Declared
 from tests.unit.web.fake import FakeRest
 
 TEXT = """\
@@ -139,3 +141,80 @@ def test_secrets_of_an_environment_are_hidden() -> None:
     assert shown["HF_TOKEN"] == shown["AWS_SECRET_ACCESS_KEY"] == HIDDEN
     assert "pw" not in shown["DB"]
     assert extras_of("run <script>\n", "http://x").run == ""
+
+
+def test_viewers_do_not_wait_one_after_the_other_for_a_prometheus_that_hangs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """20 viewers queued on one lock, each for its own 30 s."""
+    asked = 0
+
+    async def hang(_: httpx.Request) -> httpx.Response:
+        nonlocal asked
+        asked += 1
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    monkeypatch.setattr(figures, "ANSWER_S", 0.05)
+    source = Prometheus("http://prometheus", httpx.MockTransport(hang))
+
+    async def work() -> tuple[int, int]:
+        async with asyncio.timeout(30):
+            answers = [source.nodes() for _ in range(20)]
+            failed = await asyncio.gather(*answers, return_exceptions=True)
+            assert all(isinstance(error, CorralError) for error in failed)
+            of_nodes = asked
+            answers = [source.cluster("hour") for _ in range(20)]  # type: ignore[misc]
+            failed = await asyncio.gather(*answers, return_exceptions=True)
+            assert all("no answer" in str(getattr(error, "tail", "")) for error in failed)
+            return of_nodes, asked - of_nodes
+
+    of_nodes, of_cluster = asyncio.run(work())
+    assert of_nodes == len(figures.OF_NODES)
+    assert of_cluster == len(history.QUESTIONS)
+
+
+def test_a_prometheus_that_answers_again_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, down = 1000.0, True
+
+    def answer(_: httpx.Request) -> httpx.Response:
+        if down:
+            raise httpx.ConnectError("nobody listens")
+        return httpx.Response(200, json={"data": {"result": []}})
+
+    monkeypatch.setattr(figures.time, "monotonic", lambda: now)
+    source = Prometheus("http://prometheus", httpx.MockTransport(answer))
+
+    async def work() -> None:
+        nonlocal now, down
+        for ask in (source.nodes, lambda: source.cluster("hour")):
+            down = True
+            with pytest.raises(CorralError):
+                await ask()
+            down = False
+            with pytest.raises(CorralError):
+                await ask()
+            now += figures.TROUBLE_S
+            await ask()
+
+    asyncio.run(work())
+
+
+def test_a_node_is_read_once_for_all_viewers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each viewer of its page had a separate connection by ssh."""
+    asked: list[str] = []
+
+    async def node_figures(_: Any, names: list[str]) -> dict[str, Any]:
+        asked.extend(names)
+        await asyncio.sleep(0)
+        return {name: () for name in names}
+
+    monkeypatch.setattr(figures.api, "node_figures", node_figures, raising=False)
+    source = figures.BySsh(Declared(None))  # type: ignore[arg-type]
+
+    async def work() -> None:
+        both = [source.readings("n1") for _ in range(10)] + [source.readings("n2")]
+        await asyncio.gather(*both)
+
+    asyncio.run(work())
+    assert sorted(asked) == ["n1", "n2"]

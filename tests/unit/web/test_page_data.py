@@ -90,9 +90,9 @@ def test_figures_by_column_weigh_a_third_and_are_packed_once() -> None:
             first = {c: v[0] for c, v in zip(columns["columns"], columns["values"], strict=True)}
             assert first["watts"] == pytest.approx(nodes["gpu00000"]["watts"], abs=5)
             assert first["gpu"] == pytest.approx(nodes["gpu00000"]["gpu"], abs=0.005)
-            packed = page.app.state.packed.made["figures:columns"]
+            packed = page.app.state.packed.made["figures:columns:"]
             await page.get("figures?layout=columns")
-            assert page.app.state.packed.made["figures:columns"] is packed
+            assert page.app.state.packed.made["figures:columns:"] is packed
 
     run(work())
 

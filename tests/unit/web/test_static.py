@@ -210,3 +210,18 @@ def test_files_are_compressed_once_and_answered_as_they_are(
 
     monkeypatch.setattr(gzip, "compress", counted)
     asyncio.run(work())
+
+
+def test_the_head_of_a_card_is_made_in_one_place() -> None:
+    """``card`` of lib/view.js; by hand each was a little different."""
+    head = re.compile(
+        r'el\(\s*"(?:div|section)",\s*\{[^{}]*class: "card"[^{}]*\},\s*'
+        r'(?:el\("h2", null, (?!\[)|el\(\s*"div",\s*\{ class: "row between" \},\s*el\("h2")'
+    )
+    by_hand = {
+        path.name: len(head.findall(path.read_text()))
+        for path in (STATIC / "js").rglob("*.js")
+        if path.name != "view.js"
+    }
+    left = {name: count for name, count in by_hand.items() if count}
+    assert left == {}, left

@@ -13,8 +13,9 @@ import pytest
 from corral import api
 from corral.errors import Code, CorralError
 from corral.spec.load import load
+from corral.spec.models import ClusterSpec
 from corral.web.app import create_app
-from corral.web.settings import Settings
+from corral.web.settings import Declared, Settings
 from corral.web.tracking_tunnel import TrackingTunnel
 
 LAPTOP = Path(__file__).parents[3] / "examples" / "laptop.yaml"
@@ -42,11 +43,15 @@ class Tunnels:
         self.closed += 1
 
 
+def tracked(spec: ClusterSpec) -> ClusterSpec:
+    return spec.model_copy(update={"services": spec.services.model_copy(update={"mlflow": True})})
+
+
 def test_one_tunnel_for_all_and_a_new_one_when_it_broke(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work() -> None:
         tunnels = Tunnels()
         monkeypatch.setattr(api, "tracking_page", tunnels)
-        tunnel = TrackingTunnel(load(LAPTOP).spec)
+        tunnel = TrackingTunnel(Declared(tracked(load(LAPTOP).spec)))
         first = await asyncio.gather(*(tunnel.address() for _ in range(5)))
         assert set(first) == {"http://127.0.0.1:40001"}
         tunnels.broke.set()
@@ -67,8 +72,13 @@ def test_one_tunnel_for_all_and_a_new_one_when_it_broke(monkeypatch: pytest.Monk
     ("mlflow", "service", "there"),
     [(True, False, True), (True, True, False), (False, False, False)],
 )
-def test_only_a_page_that_runs_elsewhere_needs_it(mlflow: bool, service: bool, there: bool) -> None:
+def test_only_a_page_that_runs_elsewhere_needs_it(
+    monkeypatch: pytest.MonkeyPatch, mlflow: bool, service: bool, there: bool
+) -> None:
+    monkeypatch.setattr(api, "tracking_page", Tunnels())
     spec = load(LAPTOP).spec.model_dump(mode="json")
     spec["services"]["mlflow"] = mlflow
     app = create_app(Settings(cluster="lab", rest="http://slurm", spec=spec, service=service))
-    assert (app.state.corral.tracking is not None) is there
+    tracking = app.state.corral.tracking
+    assert (tracking is not None) is not service
+    assert bool(tracking and asyncio.run(tracking.address())) is there

@@ -4,11 +4,13 @@
 # Installed as: nowhere: sent in front of a call of one of them
 # Started by: corral (api/page/job_details, api/page/job_environments, api/page/job_resubmission, api/page/job_templates,
 #   api/workload/notebook, inspect/jobs, inspect/slurm, inspect/storage, jobs/arrays, jobs/batch/environment, jobs/batch/image_import,
-#   jobs/control, jobs/datasets, jobs/follow, jobs/function/answer, jobs/profile/recordings, jobs/upload/archive,
+#   jobs/control, jobs/datasets, jobs/explanation, jobs/follow, jobs/function/answer, jobs/profile/recordings, jobs/upload/archive,
 #   jobs/upload/user_folder), and the page
 # Runs as: the user, or root for a user
 # shellcheck source=src/corral/agents/folder-checks.sh
 . folder-checks.sh #include
+# shellcheck source=src/corral/agents/user-folders.sh
+. user-folders.sh #include
 
 # array_watch ID FORMAT GOING SECONDS: lines "q ROW" of all parts and then ".", each time they change; "h" after each pause;
 # until none matches the pattern GOING. One squeue for all parts; pending parts share one line of it.
@@ -185,34 +187,6 @@ archive_unpack() (
   chmod 0700 "$job"
 )
 
-# roof_make MOUNT TOP KIND USER MISSING: MOUNT/TOP/KIND/USER, as root; without root it must be there. mkdir may lose to another
-# submission that makes the same folder; what is there then is checked.
-roof_make() (
-  user=$4 roof=$1 mine=$1/$2/$3/$4
-  held "$1" "$(id -u "$user" 2>/dev/null || echo 0)" || exit 1
-  if [ "$(id -u)" != 0 ] && [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
-    echo "$mine $5" >&2
-    exit 1
-  fi
-  for part in "$2" "$3"; do
-    roof=$roof/$part
-    [ -e "$roof" ] || mkdir -m 0755 "$roof" 2>/dev/null || [ -e "$roof" ] || mkdir "$roof" || exit 1
-    roots "$roof" || exit 1
-  done
-  if [ ! -e "$mine" ] && [ ! -L "$mine" ]; then
-    mkdir -m 0700 "$mine" && chown -h "$user:$(id -g "$user")" "$mine" || exit 1
-  fi
-  if [ -L "$mine" ] || [ ! -d "$mine" ] || [ "$(stat -c %u "$mine")" != "$(id -u "$user")" ]; then
-    echo "$mine belongs to $(stat -c %U "$mine") and must be a folder of $user" >&2
-    exit 1
-  fi
-  case $(stat -c %A "$mine") in ?????w* | ????????w*)
-    echo "$mine belongs to $user and others may write to it" >&2
-    exit 1
-    ;;
-  esac
-)
-
 # roof_guard MOUNT TOP KIND USER: fails where another user than this one could replace MOUNT/TOP/KIND.
 roof_guard() (
   top=$1/$2 kind=$1/$2/$3
@@ -292,32 +266,85 @@ job_program() (
   exit 0
 )
 
-# templates_list MOUNT TOP KIND MOST LONGEST: of each job file in MOUNT/TOP/KIND its name and its text, in base64, or its trouble;
-# "more" where there are more than MOST. Folder and files must be root's, so that no user fills in others' forms.
+# templates_list MOUNT TOP KIND MOST LONGEST ACCOUNT...: of each job file in MOUNT/TOP/KIND its name in base64 and its owner, and
+# on the next line its text in base64 or its trouble; "more" where there are more than MOST. Folder and files must be root's, so
+# that no user fills in others' forms. Then those of each account's team, in a folder of that name there.
 templates_list() (
-  folder=$1/$2/$3 count=0
+  folder=$1/$2/$3 most=$4 longest=$5
   [ -e "$folder" ] || [ -L "$folder" ] || exit 0
   held "$1" 0 && roots "$1/$2" && roots "$folder" || exit 1
   if [ ! -r "$folder" ] || ! cd "$folder"; then
     echo "$folder cannot be read" >&2
     exit 1
   fi
+  templates_in template_trouble "$most" "$longest"
+  shift 5
+  for account; do
+    team_templates "$account" "$most" "$longest"
+  done
+)
+
+# templates_in TROUBLE MOST LONGEST: the job files of the working folder that the function TROUBLE has nothing against.
+templates_in() {
+  count=0
   for file in ./*.yaml ./*.yml; do
     [ -e "$file" ] || [ -L "$file" ] || continue
     count=$((count + 1))
-    if [ "$count" -gt "$4" ]; then
+    if [ "$count" -gt "$2" ]; then
       echo more
-      exit 0
+      break
     fi
-    printf 'file %s\n' "$(printf %s "${file#./}" | base64 -w0)"
-    trouble=$(template_trouble "$file" "$5")
+    printf 'file %s %s\n' "$(printf %s "${file#./}" | base64 -w0)" "$(stat -c %U "$file")"
+    trouble=$("$1" "$file" "$3")
     if [ -n "$trouble" ]; then
       printf 'trouble %s\n' "$trouble"
     else
-      printf 'text %s\n' "$(head -c "$5" "$file" | base64 -w0)"
+      # A pipe that comes in the place of a file meanwhile is not waited for.
+      printf 'text %s\n' "$(timeout 5 head -c "$3" "$file" | base64 -w0)"
     fi
   done
+}
+
+# team_templates ACCOUNT MOST LONGEST: those of an account's team, behind a line "team ACCOUNT" and, where none is taken, why.
+# The folder is in root's, which nobody else can replace; root gives it to a user or a group, who alone may write there.
+team_templates() (
+  [ -e "$1" ] || [ -L "$1" ] || exit 0
+  printf 'team %s\n' "$1"
+  if [ -L "$1" ] || [ ! -d "$1" ]; then
+    echo "closed it is not a plain folder"
+  elif stat -c %A "$1" | grep -q '^........w'; then
+    echo "closed others than its owner and group may write to it"
+  elif [ ! -r "$1" ] || ! cd "./$1"; then
+    echo "closed you may not read it"
+  else
+    group=$(stat -c %g .) owner=$(stat -c %u .) shared=
+    if stat -c %A . | grep -q '^.....w'; then shared=yes; fi
+    templates_in team_trouble "$2" "$3"
+  fi
 )
+
+# team_trouble FILE LONGEST: why it is not taken; $owner and $group are those of the folder, $shared is set where the group writes.
+team_trouble() {
+  if [ -L "$1" ] || [ ! -f "$1" ]; then
+    echo "it is not a plain file"
+  elif ! team_owns "$(stat -c %u "$1")" "$(stat -c %U "$1")"; then
+    echo "it belongs to $(stat -c %U "$1"), who is not of the team"
+  elif stat -c %A "$1" | grep -q '^........w'; then
+    echo "others than the team may write to it"
+  elif stat -c %A "$1" | grep -q '^.....w' && [ "$(stat -c %g "$1")" != "$group" ]; then
+    echo "another group than the team's may write to it"
+  elif [ ! -r "$1" ]; then
+    echo "you may not read it"
+  elif [ "$(stat -c %s "$1")" -gt "$2" ]; then
+    echo "it is larger than $2 bytes"
+  fi
+}
+
+# team_owns UID NAME: whether a file of this user is taken: root's, the folder's owner's, and where the group writes its members'.
+team_owns() {
+  [ "$1" != 0 ] && [ "$1" != "$owner" ] || return 0
+  [ -n "$shared" ] && id -G "$2" 2>/dev/null | tr ' ' '\n' | grep -qx "$group"
+}
 
 # template_trouble FILE LONGEST: why it is not taken; nothing where it is.
 template_trouble() {
@@ -424,12 +451,11 @@ environment_ready() (
   [ ! -e "$environment/.complete" ] || echo "$environment"
 )
 
-# environment_make BASE DIGEST NO_PYTHON FAILED RUNNER SIZE LENGTH NAME=VALUE...: pip's zip of SIZE bytes and the requirements of
-# LENGTH come on standard input. venv without pip: Debian splits ensurepip off into python3-venv. Where the node has no
+# environment_make BASE DIGEST NO_PYTHON FAILED RUNNER SETTINGS SIZE LENGTH: on standard input come exports of SETTINGS bytes, which
+# pip gets and may hold passwords, pip's zip of SIZE bytes and the requirements of LENGTH. venv without pip: Debian splits ensurepip off into python3-venv. Where the node has no
 # pip (or one before 22.3, which knows no --python), this machine's own is used, by the program RUNNER.
 environment_make() (
-  base=$1 digest=$2 no_python=$3 failed=$4 runner=$5 size=$6 length=$7
-  shift 7
+  base=$1 digest=$2 no_python=$3 failed=$4 runner=$5 settings=$6 size=$7 length=$8
   umask 022
   cd "$base" || exit 1
   environment=$(environment_path "$base" "$digest") || exit "$no_python"
@@ -444,8 +470,7 @@ environment_make() (
     exit
   fi
   rm -rf "$environment" "$environment.pip"
-  # shellcheck disable=SC2163 # NAME=VALUE
-  [ $# = 0 ] || export "$@"
+  eval "$(head -c "$settings")"
   head -c "$size" >"$environment.zip" && head -c "$length" >"$environment.txt" || exit 1
   python3 -m venv --without-pip "$environment" || exit "$no_python"
   if python3 -m pip --python "$environment/bin/python3" --version >/dev/null 2>&1; then
@@ -465,14 +490,42 @@ environment_make() (
   echo "$environment"
 )
 
+# variables_put: exports from standard input go into a file of this user's alone, in a folder of this user's alone; prints the
+# folder. Of a session that never began they are removed by the next call, once they are an hour old.
+variables_put() (
+  umask 077
+  find /tmp -maxdepth 1 -name 'corral-variables.*' -user "$(id -u)" -mmin +60 -exec rm -rf {} + 2>/dev/null
+  folder=$(mktemp -d /tmp/corral-variables.XXXXXXXXXX) || exit 1
+  if held "$folder" "$(id -u)" && cat >"$folder/variables"; then
+    echo "$folder"
+  else
+    rm -rf "$folder"
+    exit 1
+  fi
+)
+
+# variables_take FOLDER: sets what variables_put wrote there, in this shell, and removes it.
+variables_take() {
+  if ! held "$1" "$(id -u)" || [ ! -r "$1/variables" ]; then
+    echo "the variables of --env are not there any more: run the command again" >&2
+    exit 1
+  fi
+  # shellcheck disable=SC1091 # of this session
+  . "$1/variables"
+  rm -rf "$1"
+}
+
 # job_submit STORE USER_FOLDER NAME TOKEN REFUSED TASK...: its archive comes on standard input. The link leads from Slurm's number
 # to the folder, whose name had to be there before the number.
 job_submit() (
-  folder=$2/$3 refused=$5
+  user=$2 folder=$2/$3 refused=$5
   archive_unpack "$1" "$2" "$3" "$4" && cd "$folder" || exit 1
   shift 5
   [ $# = 0 ] || mkdir -m 0700 "$@" || exit 1
-  id=$(sbatch --parsable job.sh) || exit "$refused"
+  id=$(sbatch --parsable job.sh) || {
+    person_of_directory "${user##*/}" >&2
+    exit "$refused"
+  }
   id=${id%%;*}
   ln -sfn "$folder" "../$id"
   echo "$id"

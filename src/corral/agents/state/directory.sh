@@ -3,8 +3,8 @@
 #
 # Passwords pass through variables, pipes and shell builtins: they are in no argument list.
 #
-# Installed as: nowhere: sent in front of a call of one of them; and in corral-group-accounts
-# Started by: corral (state/system/directory, state/own_secret); corral-group-accounts
+# Installed as: nowhere: sent in front of a call of one of them; and in corral-group-accounts and corral-member-folders
+# Started by: corral (state/system/directory, state/own_secret); corral-group-accounts, corral-member-folders
 # Runs as: root
 # shellcheck source=src/corral/agents/state/files.sh
 . state/files.sh #include
@@ -12,6 +12,8 @@
 . state/sshd.sh #include
 # shellcheck source=src/corral/agents/folder-checks.sh
 . folder-checks.sh #include
+# shellcheck source=src/corral/agents/user-folders.sh
+. user-folders.sh #include
 
 # directory_port URI: its host and port.
 directory_port() (
@@ -396,3 +398,28 @@ group_accounts_do() {
   done
   return "$failed"
 }
+
+# members_without FOLDER TOP KINDS GROUP:ACCOUNT:QOS...: people of the groups who lack a folder of jobs in FOLDER/TOP/KIND, a line
+# each. None where FOLDER/TOP is not there yet, as below a mount point without its mount, or where root may not
+# write; nor where others could replace the folder, which corral run then refuses.
+members_without() (
+  folder=$1 top=$2 kinds=$3
+  shift 3
+  [ -d "$folder/$top" ] && [ -w "$folder/$top" ] && held "$folder" 0 2>/dev/null || exit 0
+  members_of_groups "$@" | awk '$1 == "want" && !seen[$3]++ { print $3 }' | while read -r user; do
+    for kind in $kinds; do
+      [ -e "$folder/$top/$kind/$user" ] || { echo "$user"; break; }
+    done
+  done
+)
+
+# members_folders FOLDER TOP KINDS GROUP:ACCOUNT:QOS...: makes them; fails with what is in the way once the rest is done.
+members_folders() (
+  folder=$1 top=$2 kinds=$3 failed=0
+  for user in $(members_without "$@"); do
+    for kind in $kinds; do
+      roof_make "$folder" "$top" "$kind" "$user" 'cannot be made' || failed=1
+    done
+  done
+  exit "$failed"
+)

@@ -16,10 +16,19 @@ from corral.extras import own_version
 from corral.hosts import sshkeys
 from corral.hosts.keysetup import shown_keys
 from corral.hosts.openssh import OpenSSH, control_dir
+from corral.hosts.quote import sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Transport, check
 from corral.inspect.question import inquiry
-from corral.inspect.slurm import CLIENT, ENFORCED, MISSING, UID, associations_of, login_questions
+from corral.inspect.slurm import (
+    CLIENT,
+    ENFORCED,
+    MISSING,
+    UID,
+    associations_of,
+    login_questions,
+    person_of,
+)
 from corral.jobs.rest.client import (
     RestClient,
     address_of,
@@ -28,6 +37,7 @@ from corral.jobs.rest.client import (
     require_valid,
     shown_end,
 )
+from corral.jobs.upload.user_folder import entry_hint
 from corral.providers.login_host import user_target
 from corral.slurm.records import Node, Partition
 from corral.spec.client import PUBLISHED, ClientFile, Profile, client_spec, public_part, read_client
@@ -106,7 +116,8 @@ async def export_client(spec: ClusterSpec, *, user: str = "") -> str:
         CorralError: NOT_FOUND, no such user, or the cluster is not up; FORBIDDEN, a profile's.
     """
     names = [known.name for known in users_of(spec)]
-    if user and user not in names:
+    known = not user or user in names
+    if not known and spec.directory is None:
         raise CorralError(
             Code.NOT_FOUND,
             f"the cluster file has no user {user}",
@@ -114,6 +125,14 @@ async def export_client(spec: ClusterSpec, *, user: str = "") -> str:
         )
     async with await Connection.open(spec) as session:
         session.require_running()
+        asked = sh("getent passwd -- {user} >/dev/null", user=user)
+        if not known and not (await session.fleet.run(session.controller, asked, timeout=60)).ok:
+            raise CorralError(
+                Code.NOT_FOUND,
+                f"neither the cluster file nor the directory has a user {user}",
+                node=session.controller,
+                hint=entry_hint(user, person=True),
+            )
         target = session.targets().get(session.controller)
     if target is None:
         raise CorralError(
@@ -371,7 +390,7 @@ async def asked(
     notes: tuple[str, ...] = ()
     if "associations" in ENFORCED.read(answers) and not associations_of(user).read(answers):
         notes = (
-            f"{user} has no association in Slurm's accounting, so Slurm refuses {user}'s jobs: an "
-            f"administrator names {user} under users: of the cluster file and runs corral up FILE",
+            f"{user} has no association in Slurm's accounting, so Slurm refuses {user}'s jobs: "
+            f"{entry_hint(user, person=person_of(user).read(answers))}",
         )
     return client, UID.read(answers), notes

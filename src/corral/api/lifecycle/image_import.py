@@ -23,9 +23,10 @@ from corral.prove.context import as_user
 from corral.providers.cloud.client.secrets import Place, kept_key
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import partitions_of, users_of
+from corral.variables import NGC_KEY, REGISTRY_KEY
 
-KEY: Final = "CORRAL_REGISTRY_KEY"
-NGC: Final = "NGC_API_KEY"
+KEY: Final = REGISTRY_KEY
+NGC: Final = NGC_KEY
 SECONDS: Final = MINUTES * 60.0 + 300
 NO_ENROOT: Final = 127
 

@@ -61,11 +61,13 @@ class NodeUpdate:
         node: its name.
         group: its group.
         pending: what its package source has for it, and how far an earlier update is.
+        stopped: its container does not run: an earlier update was killed behind its reboot.
     """
 
     node: str
     group: str
     pending: PendingUpdate
+    stopped: bool = False
 
     @property
     def needed(self) -> bool:
@@ -86,6 +88,7 @@ class NodeUpdate:
             "packages": list(self.pending.packages),
             "reboot": self.needed and self.reboots,
             "begun": self.pending.begun,
+            "stopped": self.stopped,
         }
 
 
@@ -97,11 +100,13 @@ class SystemUpdate:
         nodes: the nodes that were asked for, in their turns: by groups, controllers last.
         at_once: so many nodes of the cluster may be out of service at most.
         silent: nodes that were asked for and do not answer, each with why: they are left out.
+        failed: the same for nodes whose package source could not be read: they take jobs.
     """
 
     nodes: tuple[NodeUpdate, ...]
     at_once: int
     silent: tuple[tuple[str, str], ...] = ()
+    failed: tuple[tuple[str, str], ...] = ()
 
     @property
     def pending(self) -> tuple[NodeUpdate, ...]:
@@ -120,8 +125,9 @@ async def plan_update(spec: ClusterSpec, nodes: str = "", at_once: int = 0) -> S
     Raises:
         CorralError: USAGE, a node is the machine that this runs on, or has its system from its
             provider; NOT_FOUND, no such node, or the cluster is not up; UNREACHABLE, no node
-            answers; COMMAND_FAILED, of apt; NOT_GOOD, slurmctld does not answer, a ``corral up``
-            that did not end has a node drained, or apt would replace Slurm or NVIDIA's driver.
+            answers; COMMAND_FAILED, of apt on all nodes; NOT_GOOD, slurmctld does not answer, a
+            ``corral up`` that did not end has a node drained, or apt would replace Slurm or
+            NVIDIA's driver.
     """
     names = set(chosen(spec, nodes))
     targets = _in_turn(spec, [node for node in nodes_of(spec) if node.name in names])
@@ -134,25 +140,51 @@ async def plan_update(spec: ClusterSpec, nodes: str = "", at_once: int = 0) -> S
 async def _read(session: Connection, targets: Sequence[Node], at_once: int) -> SystemUpdate:
     slurm = await _in_slurm(session)
     answers = await asyncio.gather(
-        *(_pending(session, node.name) for node in targets), return_exceptions=True
+        *(_node_update(session, node, slurm.get(node.name)) for node in targets),
+        return_exceptions=True,
     )
     updates: list[NodeUpdate] = []
-    silent: dict[str, CorralError] = {}
+    silent: list[tuple[str, str]] = []
+    failed: list[tuple[str, str]] = []
+    errors: list[CorralError] = []
     for node, answer in zip(targets, answers, strict=True):
-        if isinstance(answer, PendingUpdate):
-            seen = _continued(answer, slurm.get(node.name))
-            updates.append(NodeUpdate(node.name, node.group.name, seen))
-        elif isinstance(answer, CorralError) and answer.code in _SILENT:
-            silent[node.name] = answer
+        if isinstance(answer, NodeUpdate):
+            updates.append(answer)
+        elif isinstance(answer, CorralError):
+            errors.append(answer)
+            left_out = silent if answer.code in _SILENT else failed
+            left_out.append((node.name, _why(answer)))
         else:
             raise answer
-    if silent and not updates:
-        raise next(iter(silent.values()))
+    if errors and not updates:
+        raise errors[0]
     for update in updates:
         _require_own_drain(update, slurm.get(update.node))
     _require_held(session.spec, updates)
-    why = tuple((node, error.message) for node, error in silent.items())
-    return SystemUpdate(tuple(updates), at_once, why)
+    return SystemUpdate(tuple(updates), at_once, tuple(silent), tuple(failed))
+
+
+async def _node_update(session: Connection, node: Node, seen: SlurmNode | None) -> NodeUpdate:
+    """What is due on a node; one that does not run has begun where an update drained it.
+
+    Raises:
+        CorralError: COMMAND_FAILED, of apt; UNREACHABLE, TIMED_OUT, it does not answer or run.
+    """
+    if node.name in session.fleet.nodes:
+        pending = _continued(await _pending(session, node.name), seen)
+        return NodeUpdate(node.name, node.group.name, pending)
+    pending = _continued(PendingUpdate((), reboot=False, begun=False, rebooted=True), seen)
+    if pending.begun and node.group.capabilities.containers:
+        return NodeUpdate(node.name, node.group.name, pending, stopped=True)
+    raise CorralError(
+        Code.UNREACHABLE, "it does not run", node=node.name, hint="start it with: corral up FILE"
+    )
+
+
+def _why(error: CorralError) -> str:
+    """An error in one sentence: apt's own last words with it."""
+    last = error.tail.strip().rpartition("\n")[2]
+    return f"{error.message}: {last}" if last else error.message
 
 
 def _continued(pending: PendingUpdate, seen: SlurmNode | None) -> PendingUpdate:
@@ -252,6 +284,7 @@ async def update_nodes(
     folder = cluster_dir(spec.name)
     journal = Journal(folder / "journal.jsonl", secrets.token_hex(4))
     with cluster_lock(folder):
+        await _start_stopped(spec, update, journal.following(emit))
         async with await Connection.open(spec) as session:
             session.require_running()
             left = list(await _read_again(session, update))
@@ -269,12 +302,22 @@ async def update_nodes(
     return tuple(unproven)
 
 
+async def _start_stopped(spec: ClusterSpec, update: SystemUpdate, emit: Emit) -> None:
+    """Start containers that an earlier update rebooted and did not come to start."""
+    for node in (each.node for each in update.pending if each.stopped):
+        provider = next(p for p in providers_of(spec) if any(n.name == node for n in p.nodes))
+        planned = provider.plan(await provider.read_machines())
+        if actions := [a for a in planned if a.node == node and a.action is Action.START]:
+            emit(Event(Kind.NOTE, "update", node, "is started: an earlier run rebooted it"))
+            await provider.apply(actions, ignore)
+
+
 async def _read_again(session: Connection, update: SystemUpdate) -> tuple[NodeUpdate, ...]:
     """What is due now: another call may have worked since the plan was made."""
     names = {each.node for each in update.pending}
     targets = _in_turn(session.spec, [n for n in nodes_of(session.spec) if n.name in names])
     now = await _read(session, targets, update.at_once)
-    for node, why in now.silent:
+    for node, why in (*now.silent, *now.failed):
         raise CorralError(Code.UNREACHABLE, why, node=node, hint="run the same command again")
     return now.pending
 

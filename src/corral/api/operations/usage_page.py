@@ -18,7 +18,8 @@ _WORDS: Final = {
     "or started again. Stopped: by their user or a limit of time. Running: not ended in the month. "
     "Checks: Corral's own. Waiting is not a part of it: hours that jobs asked for and waited for.",
     _ACCOUNTS: "Runs of jobs, each of a requeued one; their hours; the time from when a job might "
-    "start to its start, of runs that began in the month.",
+    "start to its start, of runs that began in the month. CPU-hours are those of all runs; jobs "
+    "without GPUs, and those with shards of one, are in no GPU-hour and cost nothing.",
     _NODES: "Hours in which a node was drained or down, and why; running jobs of a drained node "
     "count as used, too.",
 }
@@ -28,6 +29,17 @@ Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 def usage_tables(seen: UsageReport) -> dict[str, Table]:
     """Head and rows of each table by its title."""
     return {_USE: _use(seen), _ACCOUNTS: _accounts(seen), _NODES: _nodes(seen)}
+
+
+def gpuless_note(seen: UsageReport) -> str:
+    """What the GPU-hours leave out; "" where they leave out nothing."""
+    if seen.unit != "GPU" or not seen.total.gpuless:
+        return ""
+    return (
+        f"{seen.total.gpuless:.2f} of {seen.total.cpu_hours:.2f} CPU-hours were of jobs without "
+        "GPUs, or with shards of one: they are in no GPU-hour and cost nothing, and GPUs next to "
+        "them count as idle"
+    )
 
 
 def usage_page(seen: UsageReport) -> str:
@@ -41,6 +53,8 @@ def usage_page(seen: UsageReport) -> str:
         f"{seen.part(seen.total.allocated):.0%} of {seen.capacity:.1f} {seen.unit}-hours in use, "
         f"goodput {seen.part(seen.total.hours['completed']):.0%}; until {until:%Y-%m-%d %H:%M %Z}"
     )
+    if note := gpuless_note(seen):
+        words += f"; {note}"
     subject = f"{seen.cluster}, {seen.month.name}"
     return render_tables(subject, words, notes, made="corral report")
 
@@ -64,15 +78,18 @@ def _use(seen: UsageReport) -> Table:
 
 def _accounts(seen: UsageReport) -> Table:
     priced = seen.price is not None
+    gpus = seen.unit == "GPU"
     head = ("account", "runs", f"{seen.unit}-hours", "completed", "failed", "waiting")
-    rows = [_account(name, share, seen.price) for name, share in seen.accounts.items()]
-    if len(seen.accounts) > 1:
-        rows.append(_account("all", seen.total, seen.price))
+    shares = list(seen.accounts.items())
+    if len(shares) > 1:
+        shares.append(("all", seen.total))
+    rows = [_account(name, share, seen.price, gpus=gpus) for name, share in shares]
     queue = ("median wait", "90 %", "longest")
-    return ((*head, *queue, *(("cost",) if priced else ())), rows)
+    last = (*(("CPU-hours", "without GPUs") if gpus else ()), *(("cost",) if priced else ()))
+    return ((*head, *queue, *last), rows)
 
 
-def _account(name: str, share: Usage, price: float | None) -> tuple[str, ...]:
+def _account(name: str, share: Usage, price: float | None, *, gpus: bool) -> tuple[str, ...]:
     queue = waits(share.waits)
     return (
         name,
@@ -84,6 +101,7 @@ def _account(name: str, share: Usage, price: float | None) -> tuple[str, ...]:
         clock(int(queue.median)),
         clock(int(queue.p90)),
         clock(queue.longest),
+        *([f"{share.cpu_hours:.2f}", f"{share.gpuless:.2f}"] if gpus else []),
         *([] if price is None else [f"{share.allocated * price:.2f}"]),
     )
 

@@ -72,12 +72,16 @@ class Usage:
         hours: GPU-hours (CPU-hours where the cluster has no GPUs), by the same.
         waited: such hours that jobs asked for and waited for.
         waits: seconds that each run that began in the month waited.
+        cpu_hours: CPU-hours of all runs.
+        gpuless: those of runs without a GPU, of shards of one too: they are in no GPU-hour.
     """
 
     runs: Counter[str] = field(default_factory=Counter[str])
     hours: dict[str, float] = field(default_factory=lambda: dict.fromkeys(KINDS, 0.0))
     waited: float = 0.0
     waits: list[int] = field(default_factory=list[int])
+    cpu_hours: float = 0.0
+    gpuless: float = 0.0
 
     @property
     def allocated(self) -> float:
@@ -93,6 +97,8 @@ class Usage:
             "allocated_hours": round(self.allocated, 3),
             "waiting_hours": round(self.waited, 3),
             "wait_seconds": asdict(waits(self.waits)),
+            "cpu_hours": round(self.cpu_hours, 3),
+            "cpu_hours_without_gpus": round(self.gpuless, 3),
             **cost,
         }
 
@@ -212,7 +218,11 @@ def add_run(run: JobRun, month: Month, unit: str, shares: Iterable[Usage]) -> No
     ran = month.seconds(run.start, run.end)
     began = run.start is not None and month.begin <= run.start < month.end
     waited = month.seconds(run.eligible, run.start or run.end)
+    cpu_hours = units_of(run.tres, "CPU", run.cpus) * ran / _HOUR
+    without = not units_of(run.tres, "GPU")
     for share in shares:
+        share.cpu_hours += cpu_hours
+        share.gpuless += cpu_hours if without else 0.0
         if ran or began:
             share.runs[kind] += 1
             share.hours[kind] += units * ran / _HOUR

@@ -19,6 +19,7 @@ from corral.jobs.profile.profiler import FOLDER
 from corral.jobs.submit import ExpectedStart
 from corral.jobs.upload.user_folder import JOBS, not_ours, roof_script
 from corral.roles.services.mlflow import uri
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.spec.slurm.hostlist import expand
 
@@ -44,19 +45,25 @@ async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = Fa
     return result.stdout
 
 
-async def requeue_job(spec: ClusterSpec, user: str, job_id: int, *, here: bool = False) -> None:
+async def requeue_job(spec: ClusterSpec, user: str, job: str, *, here: bool = False) -> None:
     """Put a job back in the queue, as its owner: slurmrestd has no such request.
+
+    Args:
+        spec: the cluster.
+        user: owner of the job.
+        job: 12, or 12_3 for a task of an array: the number of an array requeues all of it.
+        here: this process is on the controller and runs as that user.
 
     Raises:
         CorralError: SLURM_REFUSED.
     """
     async with reached(spec, here=here) as (fleet, controller):
-        script = as_user(user, sh("scontrol requeue {id}", id=job_id))
+        script = as_user(user, sh("scontrol requeue {job}", job=job))
         result = await fleet.run(controller, script, timeout=30)
     if not result.ok:
         raise CorralError(
             Code.SLURM_REFUSED,
-            f"Slurm did not requeue job {job_id}",
+            f"Slurm did not requeue job {job}",
             tail=result.tail,
             hint="it was submitted with --no-requeue, or has not begun",
         )
@@ -69,7 +76,7 @@ async def submit_here(spec: ClusterSpec, job: JobSpec) -> JobHandle:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
     async with reached(spec, here=True) as (fleet, controller):
-        return await submission.submit(fleet, controller, spec, job)
+        return await submission.submit(fleet, controller, spec, job, user_known=True)
 
 
 async def expected_here(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
@@ -79,7 +86,35 @@ async def expected_here(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
     async with reached(spec, here=True) as (fleet, controller):
-        return await submission.expected_start(fleet, controller, spec, job)
+        return await submission.expected_start(fleet, controller, spec, job, user_known=True)
+
+
+async def script_expected(
+    spec: ClusterSpec, user: str, job: Submission, *, here: bool = False
+) -> ExpectedStart:
+    """When Slurm would start a batch script of a user; nothing is submitted.
+
+    Raises:
+        CorralError: SLURM_REFUSED, with what it refuses at sbatch's options; UNREACHABLE.
+    """
+    async with reached(spec, here=here) as (fleet, controller):
+        return await submission.expected_of_script(fleet, controller, user, job)
+
+
+async def has_person(spec: ClusterSpec, user: str, *, here: bool = False) -> bool:
+    """Whether the controller knows a user, of a directory too; root is none.
+
+    Args:
+        spec: the cluster.
+        user: a name, as Slurm has it.
+        here: this process is on the controller and runs as that user.
+
+    Raises:
+        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
+    """
+    async with reached(spec, here=here) as (fleet, controller):
+        result = await fleet.run(controller, sh("id -u -- {user}", user=user), timeout=30)
+    return result.ok and result.stdout.strip() not in ("", "0")
 
 
 async def make_room(spec: ClusterSpec, user: str) -> None:

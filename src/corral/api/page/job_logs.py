@@ -54,10 +54,13 @@ _NO_SUCH: Final = 4
 _TAKEN: Final = {
     "files": (2 * RANKS + 16, 8 << 20),
     "last": (5 * RANKS, 32 << 20),
-    "read": (2_000, 24 << 20),
+    "read": (2_000, 0),
     "find": (HITS + 16, 1 << 20),
 }
-"""Lines and characters of an answer at most; one that follows has no end."""
+"""Lines and characters of an answer at most; one that follows has no end, and of one that reads the
+range decides how many characters."""
+_LINES: Final = 1 << 16
+"""Characters of an answer that are not of the file."""
 _NAME: Final = r"(?P<name>batch|output|errors|rank-(?:0|[1-9][0-9]{0,5}))"
 _START: Final = r"(?P<start>[0-9]{1,16})"
 _SIZE: Final = r"(?P<size>[0-9]{1,16})"
@@ -226,7 +229,9 @@ async def job_log(
             Code.NOT_FOUND,
             f"no output in {job.stdout or 'a file'}: {trouble or 'no such file'}",
             node=node,
-            hint="the job has not begun to write, or writes somewhere else",
+            hint="the job has not begun to write, or writes somewhere else"
+            if here or node == first or not first
+            else f"it ran on {first}, which the cluster file that is read here does not name",
         )
     check(result, "reading the job's output")
 
@@ -261,6 +266,10 @@ class LogBounds:
 
     def __init__(self, question: LogQuestion) -> None:
         self._left = _TAKEN.get(question.do)
+        if question.do == "read" and self._left is not None:
+            # In base64, in lines of 45,000 bytes; a job's user may print more than was asked for.
+            asked = min(max(question.end - question.start, 0), MOST)
+            self._left = (self._left[0], asked * 3 // 2 + _LINES)
 
     def take(self, line: str) -> None:
         """Count a line.

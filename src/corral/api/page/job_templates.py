@@ -1,9 +1,10 @@
-"""Use case of the page: job files that are kept for all, in a folder of root's."""
+"""Use case of the page: job files that are kept, for all by root and for an account by its team."""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +24,11 @@ TEMPLATES: Final = "templates"
 MOST_TEMPLATES: Final = 100
 LONGEST_TEMPLATE: Final = 1 << 15
 """Bytes; a job file of ``examples/`` has a few hundred."""
+MOST_ACCOUNTS: Final = 20
 _USER: Final = "jobs/user.sh"
+_ACCOUNT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+"""An account whose name is that of a folder; no other one has templates."""
+_FIELDS: Final = ("name", "text", "trouble", "account", "owner")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,14 +36,18 @@ class TemplateFile:
     """A job file of the folder.
 
     Attributes:
-        name: of the file.
+        name: of the file; "" of a team's folder that is not taken.
         text: what is in it, "" where it is not taken.
         trouble: why it is not taken.
+        account: whose team keeps it; "" for root, who keeps it for all.
+        owner: the user whose file it is.
     """
 
     name: str
     text: str = ""
     trouble: str = ""
+    account: str = ""
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +69,11 @@ class TemplateFolder:
         return asdict(self)
 
 
-def templates_script(mount: str) -> Script:
-    """Prints the folder's files."""
-    return call(_USER, "templates_list", mount, TOP, TEMPLATES, MOST_TEMPLATES, LONGEST_TEMPLATE)
+def templates_script(mount: str, accounts: Sequence[str] = ()) -> Script:
+    """Prints the folder's files, and those of the accounts' teams."""
+    named = [name for name in accounts if _ACCOUNT.fullmatch(name)][:MOST_ACCOUNTS]
+    most = (MOST_TEMPLATES, LONGEST_TEMPLATE)
+    return call(_USER, "templates_list", mount, TOP, TEMPLATES, *most, *named)
 
 
 def templates_path(spec: ClusterSpec) -> str:
@@ -70,12 +81,15 @@ def templates_path(spec: ClusterSpec) -> str:
     return f"{spec.storage[0].mount}/{TOP}/{TEMPLATES}" if spec.storage else ""
 
 
-async def job_templates(spec: ClusterSpec, user: str, *, here: bool = False) -> TemplateFolder:
+async def job_templates(
+    spec: ClusterSpec, user: str, accounts: Sequence[str] = (), *, here: bool = False
+) -> TemplateFolder:
     """Read the folder, with the rights of a user.
 
     Args:
         spec: the cluster.
         user: who wants to submit.
+        accounts: those that the user may charge: their teams' files are read too.
         here: this process is on the controller and runs as that user.
 
     Raises:
@@ -84,7 +98,7 @@ async def job_templates(spec: ClusterSpec, user: str, *, here: bool = False) -> 
     path = templates_path(spec)
     if not path:
         return TemplateFolder("")
-    script = as_user(user, templates_script(spec.storage[0].mount))
+    script = as_user(user, templates_script(spec.storage[0].mount, accounts))
     async with reached(spec, here=here) as (fleet, controller):
         result = await fleet.run(controller, script, timeout=60)
     refused = next((x for x in unsafe_folders(result.stderr) if owner_fault(x)), None)
@@ -98,17 +112,24 @@ async def job_templates(spec: ClusterSpec, user: str, *, here: bool = False) -> 
 def read_templates(text: str) -> tuple[list[TemplateFile], bool]:
     """What ``templates_list`` printed; and whether there are more files."""
     lines = text.splitlines()
-    return sorted(_files(lines), key=lambda file: file.name), "more" in lines
+    files = sorted(_files(lines), key=lambda file: (file.account, file.name))
+    return files, "more" in lines
 
 
 def _files(lines: list[str]) -> Iterator[TemplateFile]:
+    account = ""
     for above, line in pairwise(lines):
-        word, _, name = above.partition(" ")
+        word, _, more = above.partition(" ")
         kind, _, rest = line.partition(" ")
-        if word == "file" and kind == "text":
-            yield TemplateFile(_decoded(name), text=_decoded(rest))
+        if word == "team":
+            account = more
+        name, _, owner = more.partition(" ")
+        if word == "team" and kind == "closed":
+            yield TemplateFile("", trouble=rest, account=account)
+        elif word == "file" and kind == "text":
+            yield TemplateFile(_decoded(name), _decoded(rest), account=account, owner=owner)
         elif word == "file":
-            yield TemplateFile(_decoded(name), trouble=rest)
+            yield TemplateFile(_decoded(name), "", rest, account=account, owner=owner)
 
 
 def _decoded(text: str) -> str:
@@ -121,7 +142,7 @@ def template_fields(file: TemplateFile, folder: str) -> dict[str, Any]:
     Raises:
         CorralError: SPEC_INVALID, with each fault at its line and column.
     """
-    return parse_job_file(file.text, Path(folder) / file.name)
+    return parse_job_file(file.text, Path(folder) / file.account / file.name)
 
 
 def templates_of(fields: dict[str, Any]) -> TemplateFolder:
@@ -132,10 +153,7 @@ def templates_of(fields: dict[str, Any]) -> TemplateFolder:
     """
     try:
         sent = cast("list[dict[str, Any]]", fields["files"])
-        files = tuple(
-            TemplateFile(str(file["name"]), str(file["text"]), str(file["trouble"]))
-            for file in sent
-        )
+        files = tuple(TemplateFile(**{name: str(file[name]) for name in _FIELDS}) for file in sent)
         return TemplateFolder(str(fields["path"]), files, str(fields["trouble"]))
     except (KeyError, TypeError, ValueError) as error:
         raise CorralError(

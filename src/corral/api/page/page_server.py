@@ -31,8 +31,7 @@ from corral.hosts.ports import HeldPort, free_port
 from corral.hosts.process import Child
 from corral.hosts.quote import sh
 from corral.hosts.transport import Result, check
-from corral.inspect.question import inquiry
-from corral.inspect.slurm import PRIVATE, RELEASE
+from corral.inspect.slurm import RELEASE
 from corral.passwords import SUDO, person
 from corral.providers.lookup import here, providers_of
 from corral.roles.services.metrics import PROMETHEUS
@@ -153,7 +152,7 @@ async def serve_page(
             settings: dict[str, Any] = {
                 "rest": f"unix:{socket}" if rest else "commands:",
                 **{"clusters": dict(clusters), "source": source, "handover": [name, token]},
-                **{"private": asked.private, "sudo": asked.sudo, "prometheus": prometheus},
+                **{"sudo": asked.sudo, "prometheus": prometheus},
             }
             reply = await _started(server, spec, port, settings)
             url = f"http://127.0.0.1:{reply['port']}/"
@@ -251,33 +250,26 @@ class Asked:
     """What a cluster reports before its page is opened.
 
     Attributes:
-        private: Slurm hides users' jobs or nodes from each other.
         version: of Slurm.
         sudo: what sudo on its machines wants, as ``sudo_of`` returns it.
         controller: the node that was asked: the backup where the first controller is lost.
     """
 
-    private: bool
     version: SlurmVersion
     sudo: dict[str, Any] | None
     controller: str
 
 
 async def _asked(spec: ClusterSpec) -> Asked:
-    asked = inquiry((PRIVATE, RELEASE))
     async with await Connection.open(spec) as session:
         session.require_running()
-        what = "asking for PrivateData"
-        result = check(await session.fleet.run(session.controller, asked.script, timeout=60), what)
-        sections = asked.read(result.stdout)
-        answers = sections.require(asked.names, session.controller, what)
-        release = sections.succeeded(RELEASE.name, session.controller, what, stderr=result.stderr)
+        result = await session.fleet.run(session.controller, RELEASE.shell, timeout=60)
+        release = check(result, "asking for Slurm's version").stdout
         sudo = await sudo_of(session)
-    words = PRIVATE.read(answers) - {"none", "cloud"}
     if session.controller != controller_of(spec):
         lost = f"asked by Slurm's commands: {controller_of(spec)} is lost"
         person().show(session.controller, lost)
-    return Asked(bool(words), RELEASE.parse(release), sudo, session.controller)
+    return Asked(RELEASE.parse(release), sudo, session.controller)
 
 
 async def tunnel_to(spec: ClusterSpec, *forwards: tuple[str, str], node: str = "") -> list[str]:

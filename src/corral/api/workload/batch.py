@@ -104,8 +104,8 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
     try:
         with Path(name).open("rb") as stream:
             text = stream.read(SCRIPT_HEAD).decode("utf-8", "replace")
-    except OSError:
-        if name.endswith(".py"):
+    except OSError as error:
+        if name.endswith(".py") or isinstance(error, IsADirectoryError):
             return dict(fields), ()
         return dict(fields), (f"{name} is not on this machine: its #SBATCH lines are not read",)
     asked = asked_of(text, name, fields)
@@ -116,13 +116,18 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
     return merged, asked.notes
 
 
-def job_script(spec: ClusterSpec, job: JobSpec) -> str:
+def job_script(spec: ClusterSpec, job: JobSpec, *, user_known: bool = False) -> str:
     """The batch script that would be submitted, as far as the cluster file alone determines it.
+
+    Args:
+        spec: the cluster.
+        job: the job.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE, the job cannot run as asked.
     """
-    return str(submission.dry_run(job, spec))
+    return str(submission.dry_run(job, spec, user_known=user_known))
 
 
 async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
@@ -138,16 +143,25 @@ async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
         )
 
 
-async def expected_start(spec: ClusterSpec, job: JobSpec) -> ExpectedStart:
+async def expected_start(
+    spec: ClusterSpec, job: JobSpec, *, user_known: bool = False
+) -> ExpectedStart:
     """When and where Slurm would start a job as the cluster is now; nothing is submitted.
+
+    Args:
+        spec: the cluster.
+        job: the job.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
     """
-    await _refuse_apart(spec, job)
+    await _refuse_apart(spec, job, user_known=user_known)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
-        return await submission.expected_start(session.fleet, session.controller, spec, job)
+        return await submission.expected_start(
+            session.fleet, session.controller, spec, job, user_known=user_known
+        )
 
 
 async def submit(
@@ -156,6 +170,7 @@ async def submit(
     emit: Emit = ignore,
     *,
     files: Mapping[str, bytes] = submission.NOTHING_MORE,
+    user_known: bool = False,
 ) -> JobHandle:
     """Submit a job and return at once.
 
@@ -164,6 +179,7 @@ async def submit(
         job: the job.
         emit: receives what is uploaded and which environment is made.
         files: more files of the job's folder, by their path in it.
+        user_known: the cluster knows the job's user, whom the file need not name.
 
     Raises:
         CorralError: USAGE or NOT_FOUND, it cannot run as asked; SLURM_REFUSED.
@@ -172,15 +188,21 @@ async def submit(
         from corral.api.workload.rest import rest_client, rest_submit  # noqa: PLC0415  # HTTP
 
         return await rest_submit(spec, rest_client(spec), job)
-    await _refuse_apart(spec, job)
+    await _refuse_apart(spec, job, user_known=user_known)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         return await submission.submit(
-            session.fleet, session.controller, spec, job, emit, files=files
+            session.fleet,
+            session.controller,
+            spec,
+            job,
+            emit,
+            files=files,
+            user_known=user_known,
         )
 
 
-async def _refuse_apart(spec: ClusterSpec, job: JobSpec) -> None:
+async def _refuse_apart(spec: ClusterSpec, job: JobSpec, *, user_known: bool = False) -> None:
     """Refuse a job over single pods, with what the alternative costs.
 
     Raises:
@@ -195,7 +217,8 @@ async def _refuse_apart(spec: ClusterSpec, job: JobSpec) -> None:
     plain = pods_apart(job, group)
     price = await price_together(spec, group, job.nodes)
     priced = replace(plain, instead=f"{plain.instead} ({price})" if price else plain.instead)
-    refuse([priced if each == plain else each for each in against_spec(job, spec)])
+    refusals = against_spec(job, spec, user_known=user_known)
+    refuse([priced if each == plain else each for each in refusals])
 
 
 async def run(

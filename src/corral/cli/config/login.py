@@ -14,9 +14,10 @@ from corral import api
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
+from corral.variables import SLURM_TOKEN
 
 app = verb_app()
-VARIABLE: Final = "SLURM_JWT"
+VARIABLE: Final = SLURM_TOKEN
 """Where Slurm's own commands look for a token."""
 LONGEST: Final = 1 << 16
 

@@ -172,9 +172,9 @@ def update(
     spec = declared(ui, named)
     plan = ui.quietly(lambda: api.plan_update(spec, nodes, at_once or 0))
     updates = plan.pending
-    for node, why in plan.silent:
-        ui.note(f"{node} is left out: {why}")
-    left_out = Exit.NOT_GOOD if plan.silent else Exit.GOOD
+    for node, why in (*plan.silent, *plan.failed):
+        ui.note(f"{node} is left out: {clean(why)}")
+    left_out = Exit.NOT_GOOD if plan.silent or plan.failed else Exit.GOOD
     if updates:
         rows = [(each.node, each.group, _pending(each)) for each in updates]
         ui.show(table(("node", "group", "what is due"), rows))
@@ -220,6 +220,7 @@ def _updated(
         "updated": done,
         "unproven": list(unproven),
         "silent": dict(plan.silent),
+        "failed": dict(plan.failed),
     }
 
 

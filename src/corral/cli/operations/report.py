@@ -87,6 +87,8 @@ def report_view(seen: UsageReport) -> list[RenderableType]:
         f"goodput {seen.part(seen.total.hours['completed']):.0%}"
     )
     shown: list[RenderableType] = [head, Text(), *_tables(seen)]
+    if note := api.gpuless_note(seen):
+        shown.append(Text(note, "dim"))
     return shown
 
 

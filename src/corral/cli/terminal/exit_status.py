@@ -12,9 +12,11 @@ from typing import Final
 import typer
 
 from corral.cli.terminal import usage
+from corral.cli.terminal.correction import command_of
 from corral.cli.terminal.ui import InterruptedByUserError, Ui, show_error
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, Exit
 from corral.state_dir import VARIABLE
+from corral.variables import DEBUG
 
 INTERRUPTED: Final = 130
 """What shells return for a program that Ctrl-C ended."""
@@ -31,6 +33,10 @@ def ended(error: Exception, words: Sequence[str]) -> int:
         _interrupted(ui, error, shlex.join(["corral", *words]))
         return INTERRUPTED
     shown = error if isinstance(error, CorralError) else _as_corral_error(error, own)
+    if shown.exit is Exit.USAGE and not shown.command and shown.code is not Code.SPEC_INVALID:
+        # Which of a script's commands it is; not its words, which may have a secret.
+        path, _ = command_of(own)
+        shown.command = " ".join(path) if path[1:] else ""
     show_error(ui, shown)
     return int(shown.exit)
 
@@ -49,7 +55,7 @@ def _as_corral_error(error: Exception, words: Sequence[str]) -> CorralError:
         return CorralError(Code.USAGE, "aborted by the user")
     if isinstance(error, typer.TyperException):
         return usage.explained(error, words)
-    if os.environ.get("CORRAL_DEBUG", "") not in ("", "0"):
+    if os.environ.get(DEBUG, "") not in ("", "0"):
         traceback.print_exception(error)
     if isinstance(error, OSError) and error.errno in _FULL:
         file = f" for {error.filename}" if error.filename else ""
@@ -64,5 +70,5 @@ def _as_corral_error(error: Exception, words: Sequence[str]) -> CorralError:
     return CorralError(
         Code.COMMAND_FAILED,
         f"unexpected {type(error).__name__}: {str(error) or 'no message'}{place}",
-        hint="a bug in Corral: CORRAL_DEBUG=1 shows where it comes from",
+        hint=f"a bug in Corral: {DEBUG}=1 shows where it comes from",
     )

@@ -5,14 +5,15 @@ from __future__ import annotations
 import difflib
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Final
 
 import typer
 
-from corral.cli.main import VERBS, load_verb
+from corral.cli.main import VERBS
+from corral.cli.terminal import correction
 from corral.errors import Code, CorralError
 from corral.tables import Row, read_table
 
@@ -35,6 +36,8 @@ def words_of_others() -> WordsOfOthers:
     return read_table("corral.cli.terminal", "words_of_others.yaml", WordsOfOthers)
 
 
+_ALIKE: Final = re.compile(r" \(Possible options: [^)]*\)$")
+"""What the parser proposes because it is spelt alike: the hint has what parses."""
 _NUMBER: Final = re.compile(r"Input should be a valid (integer|number).*")
 _BOUND: Final = re.compile(r"Input should be (greater|less) than( or equal to)? (\S+)")
 _BOUND_WORDS: Final = MappingProxyType(
@@ -54,9 +57,12 @@ def explained(error: typer.TyperException, words: Sequence[str]) -> CorralError:
         error: as the parser of the command line raised it.
         words: the command line, without the program's name.
     """
-    path, command = _command(words)
+    path, command = correction.command_of(words)
     message = in_words(error.format_message() or "what to do is missing")
+    message = _ALIKE.sub("", message)
     if "No such command" in message:
+        if path == ["corral"] and {*words[:1]} & words_of_others().verbs.keys():
+            message, _, _ = message.partition(" Did you mean")  # sbatch is not attach
         hint = _verb(path, command, words)
     elif name := getattr(error, "option_name", ""):
         hint = _option(name, path, command, words)
@@ -64,7 +70,7 @@ def explained(error: typer.TyperException, words: Sequence[str]) -> CorralError:
         parameter = getattr(error, "param", None)
         if value := _given(parameter, words):
             message = message.replace("Invalid value for", f"Invalid value {value!r} for", 1)
-        hint = _parameter(parameter, command)
+        hint = _parameter(parameter, command, words, message)
     more = f"see: {' '.join(path)} --help"
     return CorralError(Code.USAGE, message, hint="; ".join(filter(None, (hint, more))))
 
@@ -90,21 +96,6 @@ def in_words(message: str) -> str:
     return message.replace(bound[0], f"it must be {direction} {bound[3]}")
 
 
-def _command(words: Sequence[str]) -> tuple[list[str], Any]:
-    """The verb that the words name, and the verb below it: their names and the command."""
-    path, command = ["corral"], None
-    for word in words:
-        below = getattr(command, "commands", {}) | getattr(command, "below", {})
-        if command is None and word in VERBS:
-            command = load_verb(word)
-        elif word in below:
-            command = below[word]
-        else:
-            break
-        path.append(word)
-    return path, command
-
-
 def _verb(path: list[str], command: Any, words: Sequence[str]) -> str:
     wrong = words[len(path) - 1 :]
     known = [*(getattr(command, "commands", {}) if command is not None else VERBS)]
@@ -112,14 +103,18 @@ def _verb(path: list[str], command: Any, words: Sequence[str]) -> str:
         return words_of_others().verbs[wrong[0]]
     meant = difflib.get_close_matches(wrong[0], known, n=1) if wrong else []
     if meant:
-        return shlex.join([*path, meant[0], *wrong[1:]])
-    return f"{' '.join(path)} has: {', '.join(known)}"
+        corrected = [*words[: len(path) - 1], meant[0], *wrong[1:]]
+        example = _example(correction.command_of(corrected)[1])
+        return correction.line(corrected) or example or shlex.join(["corral", *corrected])
+    example = _example(command) if command is not None else ""
+    has = f"{' '.join(path)} has: {', '.join(known)}"
+    return f"{has}; for example: {example}" if example else has
 
 
 def _option(name: str, path: list[str], command: Any, words: Sequence[str]) -> str:
     options = {option: p for p in command.params for option in p.opts} if command else {}
     if name in options:
-        return _parameter(options[name], command)
+        return _parameter(options[name], command, words)
     if path[-1] == "run" and name in words_of_others().options:
         return f"sbatch's {name} is {words_of_others().options[name]} here"
     if path[-1] == "run" and name.startswith("--"):
@@ -127,16 +122,16 @@ def _option(name: str, path: list[str], command: Any, words: Sequence[str]) -> s
         other = f"; an option of sbatch goes as --sbatch={passed}"
     else:
         other = ""
-    near = difflib.get_close_matches(name, options, n=1, cutoff=0.75)
-    near = near or [option for option in options if option.startswith(name)][:1]
-    if near:
-        corrected = (re.sub(rf"^{re.escape(name)}(?==|$)", near[0], word) for word in words)
-        return f"{shlex.join(['corral', *corrected])}{other}"
-    return f"{' '.join(path)} has no such option{other}, for example: {_example(command)}"
+    if near := correction.near_option(name, [*options]):
+        corrected = correction.renamed(name, near, words)
+        return f"{corrected or _parameter(options[near], command)}{other}"
+    without = correction.without_option(name, words)
+    rest = f"without it: {without}" if without else f"for example: {_example(command)}"
+    return f"{' '.join(path)} has no such option{other}, {rest}"
 
 
-def _parameter(parameter: Any, command: Any) -> str:
-    """What a parameter takes, and an example of the verb's."""
+def _parameter(parameter: Any, command: Any, words: Sequence[str] = (), message: str = "") -> str:
+    """What a parameter takes, and the command line with a value of it, or the verb's example."""
     parts: list[str] = []
     if parameter is not None:
         optional = parameter.param_type_name == "option"
@@ -149,19 +144,18 @@ def _parameter(parameter: Any, command: Any) -> str:
         parts.append(" ".join(filter(None, (name, value))))
         if about := getattr(parameter, "help", ""):
             parts[-1] += f": {about.rstrip('.')}"
-    if example := _example(command, parameter.opts if parameter is not None else ()):
+        corrected = correction.with_value(parameter, command, message, words) if optional else ""
+    else:
+        corrected = correction.without_extra(message, words)
+    if corrected:
+        parts.append(f"such as: {corrected}" if parts else f"without it: {corrected}")
+    elif example := _example(command, parameter.opts if parameter is not None else ()):
         parts.append(f"for example: {example}")
     return "; ".join(parts)
 
 
 def _example(command: Any, options: Sequence[str] = ()) -> str:
     """The verb's first example, or its first with one of these options."""
-    lines = [*_examples(command)]
+    lines = [*correction.examples(command)]
     having = (line for line in lines if set(options) & set(line.split()))
     return next(having, next(iter(lines), ""))
-
-
-def _examples(command: Any) -> Iterator[str]:
-    for line in (getattr(command, "epilog", None) or "").splitlines():
-        if line.startswith("  corral"):
-            yield line.strip()

@@ -7,7 +7,7 @@ machine, and so does what reads the fabric: an image need not have ``ip``, and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 from corral.hosts.quote import NOTHING, Script, join, piece, sh
@@ -62,16 +62,15 @@ def before(job: JobSpec, settings: Script) -> Script:
     if job.container is None:
         return NOTHING
     driver = piece("jobs/batch/container-driver.sh") if _on_gpu(job) else NOTHING
-    nodes = piece("jobs/batch/container-nodes.sh", settings=settings, nodes=job.nodes)
+    env = join(sh("export {name}={value}", name=k, value=v) for k, v in sorted(job.env.items()))
+    nodes = piece("jobs/batch/container-nodes.sh", settings=settings, nodes=job.nodes, env=str(env))
     return join([driver, nodes], "")
 
 
-def rank_setup(env: Mapping[str, str], folder: str) -> Script:
+def rank_setup(folder: str) -> Script:
     """Shell of each rank in its container: what its node wrote, then the user's own values.
 
     Args:
-        env: the user's own values.
         folder: the job's folder.
     """
-    exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
-    return piece("jobs/batch/container-rank.sh", env=join(exports), lib=f"{folder}/lib")
+    return piece("jobs/batch/container-rank.sh", lib=f"{folder}/lib")

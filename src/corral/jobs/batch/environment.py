@@ -24,6 +24,7 @@ from corral.hosts import process
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call, join
 from corral.hosts.transport import Result
+from corral.jobs.batch.fabric import exports
 from corral.jobs.follow import as_user
 from corral.jobs.upload.manifest import Named
 from corral.jobs.upload.user_folder import (
@@ -155,15 +156,16 @@ async def ensure(
     if result.ok and not result.stdout:
         emit(Event(Kind.NOTE, "environment", controller, "is made from the lock, once"))
         pip = await asyncio.to_thread(_pip)
-        settings = {k: v for k, v in env.items() if k.startswith("PIP_")}
+        # An index's address may hold a password: as an argument it would be in ps for all users.
+        settings = exports({k: v for k, v in env.items() if k.startswith("PIP_")}).encode()
         build = call(
             _PROGRAM,
             "environment_make",
-            *(base, digest, _NO_TOOL, _FAILED, program("jobs/pip_folder.py"), len(pip), len(text)),
-            *(f"{name}={value}" for name, value in sorted(settings.items())),
+            *(base, digest, _NO_TOOL, _FAILED, program("jobs/pip_folder.py")),
+            *(len(settings), len(pip), len(text)),
         )
         result = await fleet.run(
-            controller, as_user(user, build), stdin=pip + text, timeout=BUILD_S
+            controller, as_user(user, build), stdin=settings + pip + text, timeout=BUILD_S
         )
     # Nothing but the path is printed: what pip and packages print goes to standard error.
     path = result.stdout.removesuffix("\n")

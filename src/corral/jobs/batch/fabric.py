@@ -165,10 +165,14 @@ def sourced(spec: ClusterSpec, group: NodeGroup, *, sys: str = "/sys", folder: s
     return join([head, body], "")
 
 
+def exports(env: Mapping[str, str]) -> Script:
+    """Statements that set an environment."""
+    return join(sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items()))
+
+
 def explain_script(first: str, env: Mapping[str, str], setup: Script) -> Script:
     """What a node reports about its environment for a job whose first node is at ``first``."""
-    exports = [sh("export {name}={value}", name=k, value=v) for k, v in sorted(env.items())]
-    return filled("jobs/batch/explained.sh", first=first, env=join(exports), settings=setup)
+    return filled("jobs/batch/explained.sh", first=first, env=exports(env), settings=setup)
 
 
 def declared(spec: ClusterSpec, partition: Partition | None) -> tuple[str, str]:

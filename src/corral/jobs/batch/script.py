@@ -212,7 +212,7 @@ def _rank_setup(job: JobSpec, place: Place) -> Script:
         if job.torchrun
         else shipped("jobs/batch/rank-numbers.sh")
     )
-    setup = containers.rank_setup(job.env, place.folder) if job.container else _settings(job, place)
+    setup = containers.rank_setup(place.folder) if job.container else _settings(job, place)
     there = piece("jobs/batch/python-there.sh") if place.python else NOTHING
     tasks, _ = _tasks(job, place)
     several = job.nodes * tasks > 1 and not job.torchrun

@@ -18,6 +18,8 @@ from corral.state.storage.job_folders import (
 )
 
 MISSING: Final = "is not there, and only root can make it"
+PERSON: Final = " is a person of the directory"
+"""As ``person_of_directory`` of user-folders.sh prints it."""
 
 __all__ = ["ENVS", "JOBS", "not_ours", "roof_script", "user_folder"]
 
@@ -27,6 +29,24 @@ _PROGRAM: Final = "jobs/user.sh"
 def roof_script(mount: str, kind: str, user: str) -> Script:
     """Make ``MOUNT/corral/KIND/USER`` where `up` has not; without root it must be there."""
     return call(_PROGRAM, "roof_make", mount, TOP, kind, user, MISSING)
+
+
+def entry_hint(user: str, *, person: bool) -> str:
+    """How a user gets an account in Slurm and folders for jobs.
+
+    Args:
+        user: who.
+        person: their entry is in the directory of people: one in the file with the same name
+            would lock them out.
+    """
+    if person:
+        return (
+            f"an administrator adds {user} to a group of directory.groups; account and folders "
+            "come with corral up FILE, or within the time of directory.every"
+        )
+    return (
+        f"an administrator names {user} under users: of the cluster file and runs: corral up FILE"
+    )
 
 
 def not_ours(result: Result) -> CorralError | None:
@@ -39,8 +59,7 @@ def not_ours(result: Result) -> CorralError | None:
             Code.NOT_FOUND,
             absent,
             node=result.node,
-            hint="an administrator names you under users: of the cluster file and runs: "
-            "corral up FILE",
+            hint=entry_hint("you", person=PERSON in result.stderr),
         )
     refused = unsafe_folders(result.stderr)
     unsafe = next((x for x in refused if owner_fault(x) is OwnerFault.REPLACEABLE), None)

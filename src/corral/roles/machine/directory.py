@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Final
@@ -11,6 +12,7 @@ from corral.durations import interval_seconds
 from corral.errors import Code, CorralError
 from corral.hosts.quote import sh
 from corral.roles.inventory import Site
+from corral.roles.machine.storage import job_folders_place
 from corral.roles.role import Role, Share
 from corral.spec.sections.directory import Directory
 from corral.state.base import Desired, Gate, Impact, Resource
@@ -26,6 +28,7 @@ from corral.state.system.directory import (
     KEYS,
     LOCAL,
     LOCAL_CONF,
+    MEMBER_FOLDERS,
     PASSWORD,
     PASSWORD_CONF,
     PROFILE_FILE,
@@ -36,13 +39,13 @@ from corral.state.system.directory import (
     HomesAtLogin,
     HomesFolder,
     KeysFromDirectory,
+    MemberFolders,
     OwnSssd,
     RootFile,
     gate,
 )
 
 PACKAGES: Final = ("sssd-ldap", "sssd-tools", "libnss-sss", "libpam-sss", "ldap-utils")
-NAME: Final = f"corral-{GROUP_ACCOUNTS}"
 GATE_S: Final = 15
 """Seconds in which a server must answer: a wrong password gets no better."""
 
@@ -59,9 +62,10 @@ Session:
 _DROP_IN: Final = f"{UNITS}/sssd.service.d/corral.conf"
 # +: as root, whoever SSSD runs as (systemd.service(5)). SSSD does not start where it fails.
 _BEFORE: Final = f"# Written by Corral.\n[Service]\nExecStartPre=+{LOCAL} {CONF} {LOCAL_CONF}\n"
-_UNIT: Final = (
-    "# Written by Corral.\n[Unit]\nDescription=Slurm accounts of the directory's groups\n"
-)
+_ABOUT: Final = {
+    GROUP_ACCOUNTS: "Slurm accounts of the directory's groups",
+    MEMBER_FOLDERS: "Folders of jobs for members of the directory's groups",
+}
 
 
 def sssd_conf(directory: Directory) -> str:
@@ -197,35 +201,66 @@ def _home_makers(site: Site, directory: Directory, names: tuple[str, ...]) -> tu
     return names
 
 
-def accounts(site: Site) -> tuple[Share, ...]:
-    """Accounts of members on the controller: at once, and from then on by a timer."""
-    directory, here = site.spec.directory, (site.controller,)
-    program = f"/usr/local/sbin/{NAME}"
-    service, timer = (f"{UNITS}/{NAME}.{kind}" for kind in ("service", "timer"))
-    gone = (Timer(NAME, on=False), Gone(timer), Gone(service), Gone(program))
+def members(site: Site) -> tuple[Share, ...]:
+    """Accounts of members on the controller, their folders where shared storage is kept.
+
+    Both at once, and from then on by a timer.
+    """
+    directory = site.spec.directory
+    places = [place for place in (job_folders_place(site),) if place is not None]
     if directory is None:
-        return (Share((Desired(here, gone),)),)
+        nodes = dict.fromkeys([site.controller, *(node for node, _ in places)])
+        gone = (*_timed(GROUP_ACCOUNTS), *_timed(MEMBER_FOLDERS))
+        return (Share((Desired(tuple(nodes), gone),)),)
     groups = tuple(f"{g.name}:{g.account}:{g.qos or ''}" for g in directory.groups)
-    after = ("service:sssd", f"slurm-accounts:{site.spec.name}")
-    resources: tuple[Resource, ...] = (GroupAccounts(site.spec.name, groups, after),)
     every = interval_seconds(directory.every)
+    after = ("service:sssd", f"slurm-accounts:{site.spec.name}")
+    accounts = GroupAccounts(site.spec.name, groups, after)
+    timed = _timed(GROUP_ACCOUNTS, (site.spec.name, *groups), group_accounts_program(), every)
+    shares = [
+        Share(
+            (Desired((site.controller,), (accounts, *timed)),),
+            title="accounts of members of the groups",
+        )
+    ]
+    for keeper, path in places:
+        folders = MemberFolders(path, groups, ("service:sssd", f"job-folders:{path}"))
+        timed = _timed(MEMBER_FOLDERS, folders.words, member_folders_program(), every)
+        shares.append(Share((Desired((keeper,), (folders, *timed)),)))
+        if keeper != site.controller:
+            shares.append(Share((Desired((site.controller,), _timed(MEMBER_FOLDERS)),)))
+    return tuple(shares)
+
+
+def _timed(
+    name: str, arguments: Sequence[str] = (), text: str = "", every: int = 0
+) -> tuple[Resource, ...]:
+    """A program that a timer starts each ``every`` seconds; with 0 none is there."""
+    unit = f"corral-{name}"
+    program = f"/usr/local/sbin/{unit}"
+    service, timer = (f"{UNITS}/{unit}.{kind}" for kind in ("service", "timer"))
     if not every:
-        return (Share((Desired(here, (*resources, *gone)),), title="accounts of members"),)
-    command = " ".join((program, site.spec.name, *groups))
-    resources += (
-        File(program, group_accounts_program(), mode="755"),
+        return (Timer(unit, on=False), Gone(timer), Gone(service), Gone(program))
+    command = " ".join((program, *map(_unit_word, arguments)))
+    about = f"# Written by Corral.\n[Unit]\nDescription={_ABOUT[name]}\n"
+    return (
+        File(program, text, mode="755"),
         File(
             service,
-            f"{_UNIT}\n[Service]\nType=oneshot\nExecStart={command}\nTimeoutStartSec=10min\n",
+            f"{about}\n[Service]\nType=oneshot\nExecStart={command}\nTimeoutStartSec=10min\n",
         ),
         File(
             timer,
-            f"{_UNIT}\n[Timer]\nOnActiveSec={every}s\nOnUnitInactiveSec={every}s\nAccuracySec=5s\n"
+            f"{about}\n[Timer]\nOnActiveSec={every}s\nOnUnitInactiveSec={every}s\nAccuracySec=5s\n"
             "\n[Install]\nWantedBy=timers.target\n",
         ),
-        Timer(NAME),
+        Timer(unit),
     )
-    return (Share((Desired(here, resources),), title="accounts of members of the groups"),)
+
+
+def _unit_word(word: str) -> str:
+    """An argument in ExecStart=; names have no quotes, paths no percent signs."""
+    return f'"{word}"' if " " in word else word
 
 
 @cache
@@ -246,4 +281,10 @@ def group_accounts_program() -> str:
     return agents.program("group-accounts.sh")
 
 
-ROLE: Final = Role("directory", {"directory": on_nodes, GROUP_ACCOUNTS: accounts}, check=check)
+@cache
+def member_folders_program() -> str:
+    """The program's text."""
+    return agents.program("member-folders.sh")
+
+
+ROLE: Final = Role("directory", {"directory": on_nodes, GROUP_ACCOUNTS: members}, check=check)

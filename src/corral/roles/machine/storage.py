@@ -71,20 +71,33 @@ def unmounted(site: Site) -> tuple[Share, ...]:
     return (Share((*gone, *there, *kept), title="folders that are shared no longer"),)
 
 
-def job_folders(site: Site) -> tuple[Share, ...]:
-    """What jobs' files are put into, on the first shared storage, made where root is root."""
+def job_folders_place(site: Site) -> tuple[str, str] | None:
+    """The node that makes the folders of jobs, and the first shared storage there; None: no such.
+
+    Where Corral serves the storage it is the server: there root is root.
+    """
     if not site.spec.storage:
-        return ()
+        return None
     first = site.spec.storage[0]
     served = first.kind == "nfs" and bool(first.server)
+    path = (first.path if served else None) or first.mount
+    return (first.server if served else None) or site.controller, path
+
+
+def job_folders(site: Site) -> tuple[Share, ...]:
+    """What jobs' files are put into, on the first shared storage, made where root is root."""
+    place = job_folders_place(site)
+    if place is None:
+        return ()
+    first = site.spec.storage[0]
+    keeper, path = place
     folders = JobFolders(
-        (first.path if served else None) or first.mount,
+        path,
         tuple((user.name, user.uid) for user in site.users),
         images=declared(site.spec) is not None,
         foreign=first.kind == "existing",
         keeper=sole_user(site.spec),
     )
-    keeper = (first.server if served else None) or site.controller
     desired = (Desired((keeper,), (folders,)),)
     return (Share(desired, title="folders for jobs on shared storage"),)
 

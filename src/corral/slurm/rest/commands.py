@@ -116,6 +116,9 @@ def sbatch_of(submission: Submission) -> tuple[str, ...]:
     for name in ("account", "qos", "array"):
         if name in options:
             argv.append(f"--{name}={options[name]}")
+    if "mail_user" in options:
+        types = ",".join(options["mail_type"])
+        argv += [f"--mail-user={options['mail_user']}", f"--mail-type={types}"]
     if "minimum_nodes" in options:
         argv.append(f"--nodes={options['minimum_nodes']}")
     if "tres_per_node" in options:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from corral.errors import Code, CorralError
 from corral.slurm.array_tasks import label_of
+from corral.slurm.directives import refused_options
 from corral.slurm.records import Job, Node, Partition, past_fields, reported_fields
 from corral.slurm.rest.adapters import lift
 from corral.slurm.rest.json_values import (
@@ -314,6 +315,7 @@ def submitted(body: object) -> int:
         "Slurm refused the job" + (f": {errors[0]}" if errors else ""),
         tail="\n".join(errors[1:]),
         hint="change what it names, and submit it again",
+        fields={option: errors[0] for option in refused_options(errors)},
     )
 
 

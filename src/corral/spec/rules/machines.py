@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, Final
 
+from corral.plurals import plural
 from corral.spec import values
 from corral.spec.explain import near
 from corral.spec.findings import Level
@@ -111,7 +112,8 @@ def address_count(view: View) -> Iterator[Problem]:
     for group in view.groups:
         names, addresses = len(group.names), len(group.addresses)
         if group.group.addresses and names and addresses and names != addresses:
-            message = f"{names} nodes and {addresses} addresses"
+            have = plural(addresses, "address", "addresses")
+            message = f"{plural(names, 'node')} and {have}: the numbers differ"
             hint = "write one address for each node, in the same order"
             yield Problem(group.at("addresses"), message, hint)
 

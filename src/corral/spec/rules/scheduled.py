@@ -106,6 +106,22 @@ def same_disk(view: View) -> Iterator[Problem]:
     )
 
 
+def squashed_root(view: View) -> Iterator[Problem]:
+    """Corral's own NFS makes root of the controller nobody, who can have no folder of root's."""
+    backup = view.spec.backup
+    above = [s for s in view.spec.storage if f"{backup.folder}/".startswith(f"{s.mount}/")]
+    if not interval_seconds(backup.every) or not above:
+        return
+    where = max(above, key=lambda storage: len(storage.mount))
+    if where.kind == "nfs" and where.root_squash and where.server != view.controller:
+        yield Problem(
+            ("backup", "folder"),
+            f"{view.controller} cannot write archives to {where.mount}: its root is nobody there "
+            "(root_squash)",
+            "name a folder of another mount, or write root_squash: false for a mount of root's own",
+        )
+
+
 RULES: Final = (
     Rule("proof-interval", Level.ERROR, "A scheduled proof too often.", ("proof.every",),
          proof_interval),
@@ -119,6 +135,10 @@ RULES: Final = (
          ("backup.to", "backup.every"), recipients),
     Rule("backup-folder", Level.ERROR, "Archives in a folder that others use.",
          ("backup.folder", "storage.mount"), own_folder),
+    Rule("backup-root-squash", Level.ERROR, "Archives on a folder of Corral's own NFS where root "
+         "of the controller is nobody.",
+         ("backup.folder", "storage.mount", "storage.root_squash", "storage.server"),
+         squashed_root),
     Rule("backup-disk", Level.WARNING, "Archives on a disk of the controller's.",
          ("backup.folder", "storage.server", "controller"), same_disk),
 )  # fmt: skip

@@ -57,7 +57,9 @@ class Qos(Model):
     priority: int = about("none", "Added to a job's priority.", default=0, ge=0, le=1000000)
     # The first one turns preemption on, which slurmctld reads at its start only.
     preempts: tuple[AccountName, ...] = about(
-        "restart", "QOS whose jobs its jobs preempt; those are requeued.", default=()
+        "restart",
+        "QOS whose jobs its jobs preempt: those submitted with --requeue start again, others end.",
+        default=(),
     )
     max_time: TimeLimit = about("none", "Longest job.", default="infinite")
     limits: Limits = about("none", "What all its jobs may use together.", default=Limits())

@@ -16,6 +16,7 @@ from corral.spec.sections.directory import Directory
 from corral.state.base import HERE, Change, Context, SecretRef, Seen, Standalone
 from corral.state.files import Directory as Folder
 from corral.state.files import File
+from corral.state.storage.job_folders import KINDS, TOP
 
 PROGRAM: Final = "state/directory.sh"
 DOMAIN: Final = "corral"
@@ -33,6 +34,7 @@ LOCAL: Final = "/usr/local/sbin/corral-directory-local"
 LOCAL_CONF: Final = "/etc/sssd/conf.d/20-corral-local.conf"
 KEYS: Final = "/usr/local/sbin/corral-directory-keys"
 GROUP_ACCOUNTS: Final = "group-accounts"
+MEMBER_FOLDERS: Final = "member-folders"
 _SHOWN: Final = 3
 """Of what is due for members a plan's line has so many."""
 _ASKS: Final = f"{KEYS} %u"
@@ -340,6 +342,57 @@ class GroupAccounts:
             "" if coming else seen.text,
             "members have their accounts",
             call(PROGRAM, "group_accounts", "\n".join(missing), self.cluster, *self.groups),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MemberFolders:
+    """Members of the directory's groups have folders for the files of their jobs.
+
+    Their names are the directory's, so the node that keeps the storage asks SSSD for them.
+
+    Attributes:
+        path: the shared folder on that node.
+        groups: ``GROUP:ACCOUNT:QOS`` each.
+        after: ids of resources whose change may change what there is to make.
+    """
+
+    path: str
+    groups: tuple[str, ...]
+    after: tuple[str, ...]
+
+    @property
+    def id(self) -> str:
+        return f"member-folders:{self.path}"
+
+    @property
+    def watches(self) -> tuple[str, ...]:
+        """What comes before it can ask."""
+        return self.after
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """How its functions are called, and its program."""
+        return (self.path, TOP, " ".join(KINDS), *self.groups)
+
+    def probe(self) -> Script:
+        """Who has none, a line each."""
+        return call(PROGRAM, "members_without", *self.words)
+
+    def diff(self, seen: Seen, context: Context) -> Change | None:
+        """Make what is missing."""
+        people = seen.text.split()
+        if not people and not any(name in context.changed for name in self.after):
+            return None
+        names = ", ".join(people[:_SHOWN])
+        more = len(people) - _SHOWN
+        who = f"{names} and {more} more" if more > 0 else names
+        return Change(
+            self.id,
+            f"folders of jobs for {who or 'members of the groups'} in {self.path}",
+            "",
+            "members have their folders",
+            call(PROGRAM, "members_folders", *self.words),
         )
 
 

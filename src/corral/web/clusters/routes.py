@@ -17,7 +17,7 @@ from corral.web.clusters.others import READER
 from corral.web.routes.policy import asked
 from corral.web.routes.view import packed_of
 from corral.web.slurm.search import MAX_QUERY
-from corral.web.state import Here, State, Viewer, poller_of
+from corral.web.state import Here, State, Viewer, poller_of, shared_by
 from corral.web.users.sessions import Session
 
 router = APIRouter(tags=["view"])
@@ -48,7 +48,9 @@ async def search_jobs(request: Request, session: Viewer, state: Here, q: str = "
     """
     now = await poller_of(request, session).fresh()
     users = await _users(state, session)
-    key = f"search:{session.user if state.settings.private else ''}:{q[: MAX_QUERY + 1]}"
+    # Jobs are slurmctld's, users are slurmdbd's: each has its own PrivateData.
+    who = shared_by(state, session) or shared_by(state, session, accounting=True)
+    key = f"search:{who}:{q[: MAX_QUERY + 1]}"
     rev = hash((now.rev, now.trouble, users))
     return await packed_of(request).reply(request, key, rev, lambda: search.results(now, q, users))
 

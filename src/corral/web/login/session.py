@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import Request, Response
 
 from corral.web.listener.request_checks import name_of
-from corral.web.slurm.slurmrest import Login
+from corral.web.slurm.slurmrest import Login, role_of
 from corral.web.slurm.snapshot import JOB_KINDS, NODE_KINDS
 from corral.web.state import State, address_of, cookie_of, here_of, key_of, shown
 from corral.web.users.sessions import LoginKind, Session
@@ -23,7 +23,7 @@ async def opened(
     kind: LoginKind = LoginKind.TOKEN,
 ) -> Any:
     """A new session for a login that Slurm has accepted; the one before it of this browser ends."""
-    role = await state.rest.role(login)
+    role = await role_of(state.rest, login)
     if shown(request) is not None:
         state.sessions.close(key_of(request))
     key, session = state.sessions.open(login, role, owner=owner, kind=kind)

@@ -129,11 +129,13 @@ def node() -> list[Metric]:
         job = top / "cgroup/system.slice/slurmstepd.scope/job_1"
         _put(job / "memory.current", "4096\n")
         _put(job / "cpu.stat", "usage_usec 1000000\n")
+        _put(top / "health/last", "ok\thealth.gpus\tall of them\n")
         _put(top / "proc/7/cgroup", "0::/system.slice/slurmstepd.scope/job_1/step_0\n")
         _put(top / "bin/nvidia-smi", _SMI)
         (top / "bin/nvidia-smi").chmod(0o755)
         env = {"PATH": f"{top}/bin:{os.environ.get('PATH', os.defpath)}"}
         env |= {"CORRAL_CGROUP": f"{top}/cgroup", "CORRAL_PROC": f"{top}/proc"}
+        env |= {"CORRAL_HEALTH_RUN": f"{top}/health"}
         command = ["/bin/sh", "-c", agents.program("figures.sh")]
         text = subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout
     return [*read(text)]

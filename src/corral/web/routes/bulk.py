@@ -103,6 +103,8 @@ async def cancel(request: Request, asked: Cancel, session: Changer, state: Here)
         _permit(session, target, by_target[target])
         if target.endswith(PENDING):
             await state.rest.cancel_pending(session.login, int(target.removesuffix(PENDING)))
+        elif "_" in target:
+            await state.rest.cancel(session.login, by_target[target][0])
         else:
             doing = f"cancel job {target}"
             try:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import PurePosixPath
 from typing import Any, Final, cast
 
 from fastapi import APIRouter, Request
+from pydantic import ValidationError
 
 from corral import api
 from corral.errors import Code, CorralError
@@ -16,11 +18,22 @@ from corral.jobs.limits import partition_name
 from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
+from corral.slurm.rest.adapters import NEWEST
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
+from corral.spec.values import USER_NAME
 from corral.web import schemas
-from corral.web.routes.jobs import JobId, audited, elsewhere, own_commands, own_job
+from corral.web.routes.jobs import (
+    JobId,
+    Script,
+    audited,
+    elsewhere,
+    fields_of_script,
+    own_commands,
+    own_job,
+    submission_of,
+)
 from corral.web.routes.my_work import limits_of
 from corral.web.routes.policy import asked
 from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
@@ -38,15 +51,23 @@ KEEP_S: Final = 60.0
 
 @router.get("/form", response_model=schemas.JobForm)
 async def form(session: Viewer, state: Here) -> Any:
-    """The form of a job: JobSpec's JSON Schema, and the shared folders."""
+    """The form of a job: JobSpec's JSON Schema, and the shared folders.
+
+    ``why_no_spec`` is why the viewer submits no job by form, "" where ``can_spec``. ``recipients``
+    are who gets a message at a job's end (``services.notify``): webhooks, and the viewer by mail.
+    """
     spec = state.spec
+    why = await why_no_form(state, session)
     schema = api.JobSpec.model_json_schema()
     for name in OF_THIS_MACHINE | {"user"}:
         del schema["properties"][name]
     return {
         "schema": schema,
-        "can_spec": can_spec(state, session),
+        "can_spec": not why,
+        "why_no_spec": why,
         "storage": [s.mount for s in spec.storage] if spec else [],
+        "recipients": _recipients(spec, session.user),
+        "containers": bool(spec and spec.software.containers != "none"),
     }
 
 
@@ -78,20 +99,23 @@ async def choices(request: Request, session: Viewer, state: Here) -> dict[str, A
 
 @router.get("/templates", response_model=schemas.JobTemplates)
 async def templates(session: Viewer, state: Here) -> Any:
-    """Job files that are kept for all, each as a filled form, or with what is wrong with it.
+    """Job files that are kept for all or by a team, as filled forms, or with what is wrong.
 
     They are in ``corral/templates`` of the first shared storage. Folder and files are root's, else
-    they are not taken: a user's file would be in the forms of others.
+    they are not taken: a user's file would be in the forms of others. Teams' files are in folders
+    there that are named as the viewer's accounts; ``owner`` is the user whose file it is.
     """
-    if not can_spec(state, session):
+    if await why_no_form(state, session):
         return {"folder": "", "trouble": "", "templates": []}
+    members = await asked(state, session, questions.ASSOCIATIONS)
+    own = [m.of.account for m in members.value or () if m.of.user == session.user]
     async with state.questions.turn(session.user):
-        folder = await own_commands(state).templates(session.login)
+        folder = await own_commands(state).templates(session.login, sorted(dict.fromkeys(own)))
     read = await state.workers.templates(folder, session.user) if folder.files else []
     return {
         "folder": folder.path,
         "trouble": folder.trouble,
-        "templates": [_template(file["name"], file["fields"], file["fault"]) for file in read],
+        "templates": [_template(file) for file in read],
     }
 
 
@@ -102,7 +126,7 @@ async def environments(session: Viewer, state: Here) -> Any:
     Of the folders ``images``, ``containers``, ``envs`` and ``venvs`` of the viewer's home and of
     each mount, read at most once a minute. Images are listed where jobs can run in containers.
     """
-    if not can_spec(state, session):
+    if await why_no_form(state, session):
         return {"images": [], "pythons": [], "cut": False}
 
     async def ask() -> dict[str, Any]:
@@ -115,12 +139,14 @@ async def environments(session: Viewer, state: Here) -> Any:
     return listed.value
 
 
-def _template(name: str, fields: dict[str, Any], fault: str) -> dict[str, Any]:
+def _template(file: dict[str, Any]) -> dict[str, Any]:
+    fields = file["fields"]
     form, notes = filled_in(fields)
     if left := sorted((OF_THIS_MACHINE | {"user"}) & fields.keys()):
         words = ", ".join(f"{field} {fields[field]}" for field in left)
         notes["options"] = f"not carried over: {words}"
-    return {"name": name, "form": form, "notes": notes, "fault": fault}
+    named = {name: file[name] for name in ("name", "account", "owner", "fault")}
+    return {**named, "form": form, "notes": notes}
 
 
 @router.get("/{job_id}/again", response_model=schemas.JobAgain)
@@ -134,7 +160,7 @@ async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
     async with state.questions.turn(session.user):
         recorded = await own_commands(state).recorded(session.login, record)
     form, notes = dict[str, Any](), dict[str, str]()
-    if recorded.job and can_spec(state, session):
+    if recorded.job and not await why_no_form(state, session):
         form, notes = form_of(record, recorded)
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
@@ -200,12 +226,52 @@ def _plain(value: object) -> object:
     return [*cast("tuple[object, ...]", value)] if isinstance(value, tuple) else value
 
 
-def can_spec(state: State, session: Session) -> bool:
-    """Whether the session's user submits by form here."""
-    spec = state.spec
-    if spec is None or state.own is None:
-        return False
-    return session.user in {user.name for user in users_of(spec)}
+def _recipients(spec: ClusterSpec | None, user: str) -> list[dict[str, str]]:
+    """Who may get a message about a job: names alone, a webhook's address is the file's."""
+    notify = spec.services.notify if spec else None
+    if notify is None:
+        return []
+    own = f"mail to {user}@{notify.domain}" if notify.relay and notify.domain else ""
+    mail = [{"name": user, "about": own}] if own else []
+    return [*({"name": hook.name, "about": "webhook"} for hook in notify.webhooks), *mail]
+
+
+async def why_no_form(state: State, session: Session) -> str:
+    """Why the session's user submits no job by form here, "" where it does.
+
+    People of the cluster file do. Others, of a directory or whom Slurm alone knows, where the
+    controller knows them and accounting has an association of theirs.
+    """
+    spec, own = state.spec, state.own
+    if spec is None or own is None:
+        return elsewhere().message
+    if session.user in {user.name for user in users_of(spec)}:
+        return ""
+    if not re.fullmatch(USER_NAME.pattern, session.user):
+        return f"a job by form takes no user name such as {session.user}"
+
+    async def ask() -> bool:
+        async with state.questions.turn(session.user):
+            return await own.known(session.login)
+
+    known = await state.responses.get(("known", session.user), KEEP_S, ask)
+    if known.value is None:
+        return f"whether the cluster knows {session.user} is unknown: {known.why}"
+    if not known.value:
+        return f"the controller knows no user {session.user}"
+    return await _without_account(state, session, spec)
+
+
+async def _without_account(state: State, session: Session, spec: ClusterSpec) -> str:
+    """Why a user may charge no account, "" where there is one, or no accounting."""
+    if not spec.slurm.accounting:
+        return ""
+    members = await asked(state, session, questions.ASSOCIATIONS)
+    if members.value is None:
+        return f"whether {session.user} has an account is unknown: {members.why}"
+    if any(member.of.user == session.user for member in members.value):
+        return ""
+    return f"{session.user} has no account in Slurm's accounting"
 
 
 @router.post("/preview", response_model=schemas.JobPreview)
@@ -225,10 +291,29 @@ async def expected(fields: dict[str, Any], session: Changer, state: Here) -> dic
 
     ``start_at`` is null where Slurm gives no time. What Slurm or the cluster would refuse is an
     error, with its field where it is about one. Nothing is submitted.
+
+    A batch script (``script`` begins with ``#!``) has the fields of ``POST /api/jobs``.
     """
+    if str(fields.get("script", "")).startswith("#!"):
+        return await _expected_of_script(fields, session, state)
     job = (await _filled(fields, session, state)).spec
     async with state.questions.turn(session.user):
         return asdict(await own_commands(state).expected(session.login, job))
+
+
+async def _expected_of_script(
+    fields: dict[str, Any], session: Session, state: State
+) -> dict[str, Any]:
+    try:
+        batch = Script.model_validate(fields)
+    except ValidationError as error:
+        named = {str(fault["loc"][0]): fault["msg"] for fault in error.errors() if fault["loc"]}
+        words = "; ".join(f"{name}: {text}" for name, text in named.items())
+        raise CorralError(Code.USAGE, words or "this is not a script", fields=named) from error
+    job = await asyncio.to_thread(submission_of, batch, NEWEST)
+    async with state.questions.turn(session.user):
+        with fields_of_script():
+            return asdict(await own_commands(state).script_expected(session.login, job))
 
 
 @router.post("/spec", response_model=schemas.SubmittedJob)
@@ -237,8 +322,9 @@ async def submit_spec(
 ) -> Any:
     """Submit a filled form as ``corral run`` does, as the session's user."""
     job = (await _filled(fields, session, state)).spec
-    sent = own_commands(state).submit(session.login, job)
-    number = await audited(state, session, "submit", job.title, sent)
+    async with state.questions.turn(session.user):  # each is a process on the controller
+        sent = own_commands(state).submit(session.login, job)
+        number = await audited(state, session, "submit", job.title, sent)
     poller_of(request, session).nudge()
     return {"id": number}
 
@@ -262,6 +348,8 @@ async def _filled(fields: dict[str, Any], session: Session, state: State) -> Fil
             hint="corral run sends files, from where they are",
         )
     spec = _spec(state)
+    if why := await why_no_form(state, session):
+        raise CorralError(Code.FORBIDDEN, why, hint="submit a script, or ask who runs the cluster")
     script_ = fields.get("script")
     if fields.get("command") and not script_:  # a command takes no file along
         return await state.workers.job({**fields, "user": session.user}, spec)

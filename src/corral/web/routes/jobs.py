@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -20,6 +23,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.directives import Directive, directives, nodes_of
 from corral.slurm.records import Job
 from corral.slurm.rest import write
+from corral.slurm.rest.adapters import NEWEST
 from corral.slurm.rest.write import faults_of
 from corral.slurm.tres import asked
 from corral.web import schemas
@@ -36,6 +40,7 @@ from corral.web.state import (
     Viewer,
     here_of,
     poller_of,
+    shared_by,
     state_of,
 )
 from corral.web.users.sessions import Session
@@ -45,8 +50,12 @@ router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
 _SAME: Final = {
     "job-name": "name", "chdir": "workdir", "partition": "partition", "account": "account",
-    "qos": "qos", "array": "array", "output": "output",
+    "qos": "qos", "array": "array", "output": "output", "mail-user": "mail",
 }  # fmt: skip
+_FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
+    {**_SAME, "time": "minutes", "gres": "gpus", "gpus-per-node": "gpus"}
+)
+"""The field next to a script for an option of sbatch, where there is one."""
 LAST_KNOWN_S: Final = 3.0
 """How long slurmctld is waited for where the last known state of a job is there."""
 SILENT_S: Final = 0.5
@@ -72,6 +81,12 @@ class Script(BaseModel):
     )
     output: str = Field(
         default="", max_length=1024, pattern=_NO_CONTROL, description="A file; slurm-%j.out."
+    )
+    mail: str = Field(
+        default="",
+        max_length=512,
+        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.%+@,-]*)?$",
+        description="Who gets a message when it ends or fails: addresses, logins, webhooks.",
     )
     nodes: int | None = Field(default=None, ge=1, le=100_000)
     gpus_per_node: int | None = Field(default=None, ge=0, le=64)
@@ -110,8 +125,8 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
         listed = ordered(chosen, by, down=down)
         return {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
 
-    user = session.user if state_of(request).settings.private else ""
-    key = f"jobs:{user}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
+    who = shared_by(state_of(request), session)
+    key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
     return await packed_of(request).reply(request, key, now.jobs_rev, body)
 
 
@@ -131,20 +146,50 @@ def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> 
 
 @router.post("", response_model=schemas.SubmittedJob)
 async def submit(request: Request, batch: Script, session: Changer, state: Here) -> Any:
-    """Submit a script with the user's own token."""
+    """Submit a script with the user's own token.
+
+    What Slurm refuses is at its field, or under the name of the option of sbatch that no field has.
+    """
+    number = await state.rest.version(session.login) if batch.minutes else NEWEST
+    submission = await asyncio.to_thread(submission_of, batch, number)
+    with fields_of_script():
+        sent = state.rest.submit(session.login, submission)
+        number = await audited(state, session, "submit", batch.name or "job", sent)
+    poller_of(request, session).nudge()
+    return {"id": number}
+
+
+@contextmanager
+def fields_of_script() -> Generator[None]:
+    """A refusal of sbatch's options is one of the fields next to a script.
+
+    Raises:
+        CorralError: with the names of the fields.
+    """
+    try:
+        yield
+    except CorralError as error:
+        if not error.fields:
+            raise
+        named = {_FIELD_OF.get(name, name): text for name, text in error.fields.items()}
+        raise replace(error, fields=named) from error
+
+
+def submission_of(batch: Script, version: int) -> write.Submission:
+    """A script as it goes to Slurm, of an API's version."""
     given = {"account": batch.account, "qos": batch.qos, "array": batch.array}
     options: dict[str, Any] = {name: value for name, value in given.items() if value}
     if batch.nodes:
         options |= {"minimum_nodes": batch.nodes, "maximum_nodes": batch.nodes}
+    if batch.mail:
+        options |= {"mail_user": batch.mail, "mail_type": ["END", "FAIL"]}
     if batch.gpus_per_node:
         options["tres_per_node"] = f"gres/gpu:{batch.gpus_per_node}"
     if batch.minutes:
-        number = await state.rest.version(session.login)
-        options |= write.limit_body(batch.minutes, number)
-    options_read = await asyncio.to_thread(directives, batch.script)
-    names = {directive.name for directive in options_read}
+        options |= write.limit_body(batch.minutes, version)
+    names = {directive.name for directive in directives(batch.script)}
     default = f"{batch.workdir.rstrip('/')}/slurm-%j.out"
-    submission = write.Submission(
+    return write.Submission(
         script=batch.script,
         name=batch.name or ("" if "job-name" in names else "job"),
         workdir=batch.workdir,
@@ -152,10 +197,6 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
         stdout=batch.output or ("" if "output" in names else default),
         options=options,
     )
-    sent = state.rest.submit(session.login, submission)
-    number = await audited(state, session, "submit", batch.name or "job", sent)
-    poller_of(request, session).nudge()
-    return {"id": number}
 
 
 class Draft(BaseModel):
@@ -280,7 +321,8 @@ async def extras(job_id: JobId, session: Viewer, state: Here) -> Any:
 @router.get("/{job_id}/profile", response_model=schemas.Profile)
 async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
     """Where the time of one's own profiled job went: what `corral profile --json` prints."""
-    return (await _recorded(state, session, job_id)).as_dict()
+    async with state.questions.turn(session.user):
+        return (await _recorded(state, session, job_id)).as_dict()
 
 
 @router.get(
@@ -288,8 +330,11 @@ async def profile(job_id: JobId, session: Viewer, state: Here) -> Any:
 )
 async def timeline(job_id: JobId, session: Viewer, state: Here) -> Response:
     """The traces of all ranks of one's own profiled job, as a file for ui.perfetto.dev."""
-    recorded = await _recorded(state, session, job_id)
-    merged = await asyncio.to_thread(recorded.timeline)
+    # A download, too: the traces of all ranks are in memory until they are merged and sent.
+    with state.downloads.counted(session.user):
+        async with state.questions.turn(session.user):
+            recorded = await _recorded(state, session, job_id)
+            merged = await asyncio.to_thread(recorded.timeline)
     if not merged:
         raise CorralError(
             Code.NOT_FOUND,
@@ -339,18 +384,17 @@ async def act(
 
 async def _done(state: State, session: Session, record: Job, action: Action) -> None:
     number = await state.rest.version(session.login)
-    path, login = f"job/{record.id}", session.login
-    doing = f"{action.do} job {record.id}"
+    login, doing = session.login, f"{action.do} job {record.label}"
     if action.do == "cancel":
-        await state.rest.change(login, "DELETE", path, None, doing)
+        await state.rest.cancel(login, record)
     elif action.do == "limit":
         body = write.limit_body(action.minutes or 1, number)
-        await state.rest.change(login, "POST", path, body, doing)
+        await state.rest.update(login, record, body, doing)
     elif action.do == "requeue":
         await _requeue(state, session, record)
     else:
         body = write.hold_body(held=action.do == "hold")
-        await state.rest.change(login, "POST", path, body, doing)
+        await state.rest.update(login, record, body, doing)
 
 
 async def _requeue(state: State, session: Session, record: Job) -> None:
@@ -360,7 +404,10 @@ async def _requeue(state: State, session: Session, record: Job) -> None:
         raise CorralError(
             Code.FORBIDDEN, "only its owner requeues a job here", hint="scontrol requeue ID"
         )
-    await own.requeue(session.login, record.id)
+    if record.waiting:
+        raise CorralError(Code.USAGE, f"job {record.label} has not begun: it is in the queue")
+    async with state.questions.turn(session.user):
+        await own.requeue(session.login, record)
 
 
 async def _job(state: State, session: Session, job_id: int) -> Job:

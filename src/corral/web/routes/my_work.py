@@ -35,6 +35,7 @@ MEASURE_S: Final = 8.0
 MOST_NODES: Final = 128
 """Nodes whose GPUs are asked about for one user."""
 NO_METRICS: Final = "this cluster has no metrics (services: metrics)"
+IDS: Final = r"^[0-9]{1,10}(,[0-9]{1,10}){0,199}$"
 Name = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_.@-]*$")]
 
 
@@ -120,7 +121,8 @@ async def limits_of(state: State, user: str, session: Session, now: Snapshot) ->
         asked(state, session, questions.QOSES),
         asked(state, session, questions.SHARES),
     )
-    all_seen = not state.settings.private or session.operates
+    hidden = state.private_data.hidden or state.private_data.accounting_hidden
+    all_seen = session.operates or not hidden
 
     def rows() -> list[dict[str, Any]]:
         groups = state.counted.of(now.jobs)
@@ -162,24 +164,68 @@ async def _within(answer: Awaitable[T]) -> T:
         ) from error
 
 
+@router.get("/gpus", response_model=schemas.GpusOfJobs)
+async def gpus(
+    request: Request, session: Viewer, state: Here, ids: Annotated[str, Query(pattern=IDS)]
+) -> dict[str, Any]:
+    """How busy the GPUs of running jobs are, one's own and for operators those of others.
+
+    ``ids`` are numbers of jobs with commas between them, at most 200. Others, and jobs that do not
+    run or have no GPUs, are left out.
+    """
+    now = await poller_of(request, session).fresh()
+    known = (now.jobs.get(int(number)) for number in dict.fromkeys(ids.split(",")))
+    active = [
+        job
+        for job in known
+        if job is not None
+        and job.running
+        and (job.gpus or not job.gpus_exact)
+        and (job.user == session.user or session.operates)
+    ]
+    use = await _gpu_use(state, session.user, active)
+    at = time.time()
+    return {
+        "running": [efficiency.running(job, use.value or GpuUse({}, {}), at) for job in active],
+        "measured": {**use.head(), "over_s": use.value.over_s if use.value else 0.0},
+    }
+
+
 @router.get("/hours", response_model=schemas.WorkHours)
 async def hours(request: Request, session: Viewer, state: Here, user: Name = "") -> dict[str, Any]:
     """GPU and CPU hours of the last 7 and 30 days, and what they cost on rented machines.
 
     ``cut``: there were more jobs than are counted, so it is at least so much. ``cost`` is null
-    where the price of no machine is known here.
+    where the price of no machine is known here, and ``why_no_cost`` has the reason.
     """
     who = _whose(session, user)
     jobs, why, cut, now = await _jobs(request, state, who)
     if why:
-        return {"user": who.user, "known": False, "why": why, "cut": False, "periods": []}
+        none: dict[str, Any] = {"cut": False, "why_no_cost": "", "periods": []}
+        return {"user": who.user, "known": False, "why": why, **none}
     at = time.time()
     costs = await asyncio.to_thread(_costs, state, jobs, now, at)
     periods = [
         {**efficiency.hours(jobs, days, at), "cost": cost}
         for days, cost in zip(PERIODS, costs, strict=True)
     ]
-    return {"user": who.user, "known": True, "why": "", "cut": cut, "periods": periods}
+    why_no_cost = "" if any(costs) else _why_no_cost(state)
+    return {
+        **{"user": who.user, "known": True, "why": "", "cut": cut},
+        **{"why_no_cost": why_no_cost, "periods": periods},
+    }
+
+
+def _why_no_cost(state: State) -> str:
+    """Why no price is known here: a price is a rented machine's, and its owner's ledger has it."""
+    spec = state.spec
+    if spec is None:
+        return "no price is known without the cluster file"
+    if not any(group.capabilities.rental for group in spec.groups):
+        return "the cluster file has no price for machines that are not rented"
+    if here_of(state) is None:
+        return "what machines cost is recorded where they are rented from: corral ui FILE there"
+    return "the price of no rented machine is known"
 
 
 async def _jobs(

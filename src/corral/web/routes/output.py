@@ -35,6 +35,8 @@ QUIET_S: Final = 15.0
 WAITING: Final = 64
 """Pieces of up to 45,000 bytes that wait for a viewer. Where more come the page sees by their
 offsets which are missing, and offers to load them."""
+WAITING_CHARACTERS: Final = 1 << 20
+"""Of them all: a user may have 48 logs open, and read none of them."""
 OVER_S: Final = 1.0
 """How often a followed job is checked for its end."""
 LATE_S: Final = 2.0
@@ -44,8 +46,10 @@ LATEST_S: Final = 10.0
 STEP_S: Final = 0.25
 PART: Final = 256 << 10
 """Bytes of a file that are sent at once."""
-BLOCK: Final = 8 << 20
-"""Bytes of a download that are in memory at once."""
+BLOCK: Final = 4 << 20
+"""Bytes of a download that are in memory at once, and some three times as much while they are read
+out of the answer's base64: 16 downloads (``State.downloads``) take a quarter of the service's 1 GB.
+Each block is a process on the node, so that smaller ones make a download slower."""
 TASKS: Final = 2000
 """Tasks of an array that are listed."""
 KEEP_END_S: Final = 300.0
@@ -208,7 +212,7 @@ async def log_download(job_id: JobId, session: Viewer, state: Here, file: File =
     ):  # a file that became shorter meanwhile breaks off, and is not called complete
         headers["content-length"] = str(files[0].size)
     return LiveView(
-        state.streams, session.user, content(), headers, media_type="application/octet-stream"
+        state.downloads, session.user, content(), headers, media_type="application/octet-stream"
     )
 
 
@@ -350,6 +354,7 @@ class Output:
         self._job = job
         self._file = file
         self._queue: asyncio.Queue[str | None] = asyncio.Queue(WAITING)
+        self._waiting = 0
         self._last = time.monotonic()
         self._live = False
         self._ranks = 0
@@ -378,6 +383,7 @@ class Output:
                 yield self._batch(lines)
                 continue
             while line is not None:
+                self._waiting -= len(line)
                 lines.append(line)
                 if self._queue.empty() or len(lines) >= PIECES_AT_ONCE:
                     break
@@ -420,7 +426,8 @@ class Output:
             return
         if line.startswith("D "):
             self._last = time.monotonic()
-        if not self._queue.full():
+        if not self._queue.full() and self._waiting + len(line) <= WAITING_CHARACTERS:
+            self._waiting += len(line)
             self._queue.put_nowait(line)
 
     async def _lines(self, do: Any) -> None:

@@ -111,9 +111,13 @@ async def apply(confirmation: Confirm, owner: Owner, session: Changer, state: He
     pending = _confirmed(confirmation, session, state)
 
     async def work(emit: Emit) -> Any:
-        await in_thread(lambda relay: _applied(pending, relay), emit)
-        if pending.saves:
-            state.spec = pending.spec
+        try:
+            await in_thread(lambda relay: _applied(pending, relay), emit)
+        except CorralError:
+            if pending.begun:
+                state.applied(pending.spec)
+            raise
+        state.applied(pending.spec)
         return {"ok": True}
 
     identity = state.background.start("apply", work)
@@ -191,18 +195,17 @@ async def _applied(pending: Pending, emit: Emit) -> None:
     """Save the file that goes with a plan, and apply the plan; a file is not kept without it."""
     saves = pending.saves
     before = api.save_file(saves.path, saves.digest, saves.text) if saves else None
-    done: list[Event] = []
 
     def noted(event: Event) -> None:
         if event.kind is Kind.CHANGE_DONE:
-            done.append(event)
+            pending.begun = True
         emit(event)
 
     try:
         await api.apply(pending.spec, pending.plan, noted)
     except CorralError as error:
         # Another corral may also come between two stages: then the file stays, as what was done.
-        if saves and before and not done and error.code in (Code.STALE_PLAN, Code.BUSY):
+        if saves and before and not pending.begun and error.code in (Code.STALE_PLAN, Code.BUSY):
             api.save_file(saves.path, api.FileText(before.path, saves.text).digest, before.text)
         raise
 

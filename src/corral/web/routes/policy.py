@@ -25,7 +25,7 @@ from corral.web import schemas
 from corral.web.routes.view import packed_of
 from corral.web.slurm.quota import limit_dict
 from corral.web.slurm.response_cache import CachedResponse
-from corral.web.state import Changer, Here, Owner, State, Viewer
+from corral.web.state import Changer, Here, Owner, State, Viewer, shared_by
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/policy", tags=["policy"])
@@ -56,7 +56,7 @@ async def asked(state: State, session: Session, question: RestQuestion[T]) -> Ca
     Raises:
         CorralError: LOGIN_REFUSED.
     """
-    key = (question.path, session.user if state.settings.private else "")
+    key = (question.path, shared_by(state, session, accounting=question.of_accounting))
 
     async def ask() -> T:
         if question.of_accounting:
@@ -77,7 +77,9 @@ async def accounts(request: Request, session: Viewer, state: Here) -> Response:
     """
     members = await asked(state, session, questions.ASSOCIATIONS)
     shares = await asked(state, session, questions.SHARES)
-    key = f"accounts:{session.user if state.settings.private else ''}"
+    # Shares are slurmctld's, the rest is slurmdbd's: each has its own PrivateData.
+    who = shared_by(state, session) or shared_by(state, session, accounting=True)
+    key = f"accounts:{who}"
     rev = hash((members.at, members.why, shares.at, shares.why))
     # Packed once for all viewers: 10,000 users are 5 MB.
     return await packed_of(request).reply(request, key, rev, lambda: _accounts(members, shares))

@@ -23,11 +23,15 @@ class Streams:
     Args:
         most: of one user.
         what: they are, for who has too many.
+        of_all: of all users together; None: no such limit.
     """
 
-    def __init__(self, most: int = MOST, what: str = "live views") -> None:
+    def __init__(
+        self, most: int = MOST, what: str = "live views", of_all: int | None = None
+    ) -> None:
         self._most = most
         self._what = what
+        self._of_all = of_all
         self._open: Counter[str] = Counter()
 
     @contextmanager
@@ -37,6 +41,12 @@ class Streams:
         Raises:
             CorralError: TOO_MANY, the user has as many already.
         """
+        if self._of_all is not None and self._open.total() >= self._of_all:
+            raise CorralError(
+                Code.TOO_MANY,
+                f"all users together have {self._of_all} {self._what} open",
+                hint="try again in a while",
+            )
         if self._open[user] >= self._most:
             raise CorralError(
                 Code.TOO_MANY, f"{user} has {self._most} {self._what} open", hint="close some pages"

@@ -21,11 +21,16 @@ from corral.web.routes.streams import LiveView
 from corral.web.slurm.poller import KEEP_S, Poller
 from corral.web.slurm.slurmrest import dumps
 from corral.web.slurm.snapshot import JOB_COLUMNS, NODE_COLUMNS, Snapshot, node_row
-from corral.web.state import Here, Viewer, poller_of, state_of, still_in
+from corral.web.state import RENEW_S, Here, Viewer, poller_of, shared_by, state_of, still_in
+from corral.web.users.sessions import LoginKind
 
 router = APIRouter(prefix="/api", tags=["view"])
 GZIP_FROM: Final = 2048
 Layout = Literal["rows", "columns"]
+MOST_ANSWERS: Final = 64
+"""That are kept: many people use different filters."""
+MOST_BYTES: Final = 64 << 20
+"""Of all of them together: where users are hidden from each other each has large ones."""
 AT_ONCE: Final = 2
 """Answers that are packed at the same time; they share the processor with the event loop."""
 
@@ -50,8 +55,8 @@ class Packed:
             known = self.made.get(key)
             if known is None or known[0] != rev:
                 known = await asyncio.to_thread(_packed, rev, body)
-                if len(self.made) > 64:  # noqa: PLR2004  # many different filters
-                    self.made.clear()
+                self.made.pop(key, None)
+                self._make_room(len(known[1]) + len(known[2]))
                 self.made[key] = known
         takes = "gzip" in request.headers.get("accept-encoding", "")
         if takes and known[2]:
@@ -59,6 +64,13 @@ class Packed:
                 known[2], media_type="application/json", headers={"content-encoding": "gzip"}
             )
         return Response(known[1], media_type="application/json")
+
+    def _make_room(self, size: int) -> None:
+        """Forget the oldest answers where there are too many or too large ones."""
+        kept = sum(len(plain) + len(packed) for _, plain, packed in self.made.values())
+        while self.made and (len(self.made) >= MOST_ANSWERS or kept + size > MOST_BYTES):
+            _, plain, packed = self.made.pop(next(iter(self.made)))
+            kept -= len(plain) + len(packed)
 
 
 def _packed(rev: int, body: Callable[[], dict[str, Any]]) -> tuple[int, bytes, bytes]:
@@ -88,7 +100,7 @@ async def nodes(request: Request, session: Viewer, layout: Layout = "rows") -> R
     That is a quarter less to transfer, since values of one kind are next to each other.
     """
     now = await poller_of(request, session).fresh(jobs=False)
-    key = f"nodes:{layout}:{session.user if state_of(request).settings.private else ''}"
+    key = f"nodes:{layout}:{shared_by(state_of(request), session)}"
     return await packed_of(request).reply(request, key, now.nodes_rev, lambda: _nodes(now, layout))
 
 
@@ -110,12 +122,16 @@ async def figures(
     the page shows them, from 1,000 W on to 10 W; null where there is none.
     """
     nodes = await state.figures.nodes() if state.figures is not None else {}
-    rev = _figures_of(request).rev(nodes)
+    rev, who = _figures_of(request).rev(nodes), shared_by(state, session)
+    if who:  # PrivateData may hide nodes; Prometheus knows nothing of it
+        now = await poller_of(request, session).fresh(jobs=False)
+        nodes = {name: each for name, each in nodes.items() if name in now.nodes}
+        rev = hash((rev, now.nodes_rev))
 
     def made() -> dict[str, Any]:
         return figure_columns(nodes) if layout == "columns" else {"nodes": nodes}
 
-    return await packed_of(request).reply(request, f"figures:{layout}", rev, made)
+    return await packed_of(request).reply(request, f"figures:{layout}:{who}", rev, made)
 
 
 @dataclass(slots=True)
@@ -184,9 +200,12 @@ async def history(session: Viewer, state: Here, span: Span = "day") -> dict[str,
     response_class=LiveView,
     responses={200: {"model": schemas.LiveState | schemas.LiveAge}},
 )
-async def events(request: Request, session: Viewer) -> LiveView:
+async def events(request: Request, session: Viewer, state: Here) -> LiveView:
     """What changes, as it changes (server-sent events): the first one is the complete head."""
     poller = poller_of(request, session)
+
+    by_proxy = session.kind is LoginKind.HEADER
+    renew_at = time.monotonic() + RENEW_S if by_proxy else math.inf
 
     async def stream() -> AsyncGenerator[bytes]:
         async with poller.watching() as queue:
@@ -194,14 +213,20 @@ async def events(request: Request, session: Viewer) -> LiveView:
             while still_in(request):
                 try:
                     async with asyncio.timeout(KEEP_S):
-                        yield _event(await queue.get())
+                        news = await queue.get()
                 except TimeoutError:
                     # Nothing changed; how fresh that is, is news too.
-                    yield _event(dumps({"seen_at": poller.now.seen_at, "at": time.time()}))
+                    news = dumps({"seen_at": poller.now.seen_at, "at": time.time()})
+                await state.private_data.checked()
+                if state.pollers.of(session.user) is not poller or time.monotonic() >= renew_at:
+                    return  # the page connects again: for its own view; as whom its proxy names
+                if not still_in(request):
+                    break
+                yield _event(news)
             yield b"event: logout\ndata: {}\n\n"
 
     headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-    return LiveView(state_of(request).streams, session.user, stream(), headers)
+    return LiveView(state.streams, session.user, stream(), headers)
 
 
 def _hello(poller: Poller) -> bytes:

@@ -14,15 +14,16 @@ from typing import Any, Final, TypeVar
 from corral import api
 from corral.errors import Code, CorralError
 from corral.slurm import command as slurm
+from corral.slurm.array_tasks import array_label, without_limit
 from corral.slurm.command import Command
+from corral.slurm.directives import refused_options
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past_jobs, read, write
 from corral.slurm.rest.json_values import Record, records
 from corral.slurm.rest.policy import RestQuestion
-from corral.slurm.rest.read import USER
 from corral.slurm.states.jobs import recorded_states
-from corral.spec.models import ClusterSpec
+from corral.web.settings import Declared
 from corral.web.slurm.slurmrest import Login
 
 T = TypeVar("T")
@@ -39,11 +40,11 @@ class ByCommands:
     """One cluster, asked on its controller.
 
     Args:
-        spec: the cluster.
+        declared: the cluster file.
     """
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        self._spec = spec
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
         self._old = False
         self.release = ""
         self.calls = 0
@@ -63,7 +64,7 @@ class ByCommands:
     async def silent(self, login: Login) -> str:
         """Which daemon does not answer, in words; "" where slurmctld answers."""
         try:
-            result = await api.slurm_command(self._spec, login.user, slurm.PING.words)
+            result = await api.slurm_command(self._declared.spec, login.user, slurm.PING.words)
         except CorralError as error:
             return error.message
         if result.status == _CUT:
@@ -87,11 +88,12 @@ class ByCommands:
         await self._asked(login, slurm.RELEASE)
 
     async def role(self, login: Login) -> str:
-        """The user's role out of slurmdbd; user where there is none to ask."""
-        try:
-            return await self._asked(login, slurm.level_of(login.user))
-        except CorralError:
-            return USER
+        """The user's role out of slurmdbd.
+
+        Raises:
+            CorralError: there is no slurmdbd, or it does not answer.
+        """
+        return await self._asked(login, slurm.level_of(login.user))
 
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...], int]:
         """All nodes; no command lists only those changed since."""
@@ -191,9 +193,35 @@ class ByCommands:
         """
         await self._run(login, commands.command_of(method, path, body), doing=doing)
 
-    async def cancel_pending(self, login: Login, array: int) -> None:
-        """Cancel the tasks of an array that have not begun, and no other."""
-        argv = ("scancel", "--state=PENDING", str(array))
+    async def update(self, login: Login, job: Job, body: Any, doing: str) -> None:
+        """Change one job, or the tasks of an array that have not begun; and no other.
+
+        Raises:
+            CorralError: SLURM_REFUSED or FORBIDDEN, with Slurm's own words; UNREACHABLE.
+        """
+        if not job.ref:  # scontrol has no other name for them than the array's, which means all
+            raise CorralError(
+                Code.SLURM_REFUSED,
+                f"{doing}: Slurm prints only some of the pending tasks",
+                hint=f"on a node: scontrol names them as JobId={job.array}_[FIRST-LAST]",
+            )
+        await self.change(login, "POST", f"job/{job.ref}", body, doing)
+
+    async def cancel(self, login: Login, job: Job) -> None:
+        """Cancel a job, a task of an array, or those that have not begun; and no other.
+
+        Raises:
+            CorralError: SLURM_REFUSED or FORBIDDEN, with Slurm's own words; UNREACHABLE.
+        """
+        label = array_label(job.label)
+        if label is not None and label.task is None:
+            return await self.cancel_pending(login, label.array, label.written if job.ref else "")
+        return await self.change(login, "DELETE", f"job/{job.ref}", None, f"cancel job {job.label}")
+
+    async def cancel_pending(self, login: Login, array: int, tasks: str = "") -> None:
+        """Cancel the tasks of an array that have not begun, and no other; only some, or all."""
+        named = f"{array}_[{without_limit(tasks)[0]}]" if tasks else str(array)
+        argv = ("scancel", "--state=PENDING", named)
         await self._run(login, argv, doing=f"cancel pending tasks of {array}")
 
     async def _list(
@@ -230,7 +258,7 @@ class ByCommands:
         self.calls += 1
         begin = time.monotonic()
         try:
-            result = await api.slurm_command(self._spec, login.user, command, stdin)
+            result = await api.slurm_command(self._declared.spec, login.user, command, stdin)
         finally:
             self.waited += time.monotonic() - begin
         if result.status == 0:
@@ -241,6 +269,9 @@ class ByCommands:
             Code.FORBIDDEN if denied else Code.SLURM_REFUSED,
             f"{doing or command[0]}: {words or f'exit status {result.status}'}",
             hint="only the owner of the job or an operator can do this" if denied else "",
+            fields={option: words for option in refused_options((result.err or "").splitlines())}
+            if command[0] == "sbatch"
+            else {},
         )
 
 

@@ -1,19 +1,20 @@
-"""What happened to nodes while the page's server was running, out of what Slurm reported. Pure.
+"""What happened to nodes, out of what Slurm reported. Pure.
 
-Slurm keeps no history of a node: its record has the last reason with who set it and when, and the
-last boot. What was before is seen by comparing two answers. Who resumed a node is in no record of
-Slurm's, so it is known only where the page did it.
+slurmctld's record of a node has the last reason with who set it and when, and the last boot. What
+was before is seen by comparing two answers, while the page's server is running. Where there is
+accounting, slurmdbd keeps each outage with its begin, end, reason and who set that (``sacctmgr show
+event``). Who resumed a node is in no record of Slurm's, so it is known only where the page did it.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from corral.slurm.records import Node
+from corral.slurm.records import Node, Outage
 from corral.web.slurm.snapshot import Snapshot
 
 KEPT: Final = 50
@@ -81,12 +82,16 @@ class NodeEvents:
             for event in self._changes(old, node):
                 self._add(name, event)
 
-    def of(self, node: Node) -> list[NodeEvent]:
-        """Events of a node, newest first, with what its record has of the time before."""
+    def of(self, node: Node, outages: Iterable[Outage] = ()) -> list[NodeEvent]:
+        """Events of a node, newest first, with what Slurm's records have of the time before.
+
+        Args:
+            node: as slurmctld reports it.
+            outages: as slurmdbd keeps them.
+        """
         seen = [*self._events.get(node.name, ())]
-        for event in recorded(node):
-            if not any(_same(event, other) for other in seen):
-                seen.append(event)
+        for events in ([*kept(outages)], [*recorded(node)]):
+            seen += [e for e in events if not any(_same(e, other) for other in seen)]
         return sorted(seen, key=lambda event: -event.at)
 
     def _changes(self, old: Node, new: Node) -> Iterator[NodeEvent]:
@@ -125,6 +130,16 @@ def recorded(node: Node) -> Iterator[NodeEvent]:
         yield NodeEvent(node.reason_at, what, node.reason_by, node.reason, "slurm")
     if node.boot_at:
         yield NodeEvent(node.boot_at, "booted", source="slurm")
+
+
+def kept(outages: Iterable[Outage]) -> Iterator[NodeEvent]:
+    """The begin and the end of each outage in slurmdbd's records."""
+    for outage in outages:
+        drained = "DRAIN" in outage.state.upper()
+        what, over = ("drained", "resumed") if drained else ("down", "answers again")
+        yield NodeEvent(outage.start, what, outage.by, outage.reason, "slurm")
+        if outage.end is not None:
+            yield NodeEvent(outage.end, over, source="slurm")
 
 
 def _same(recorded_event: NodeEvent, seen: NodeEvent) -> bool:

@@ -44,7 +44,7 @@ class PastJobs:
         rest: how Slurm is asked.
         spare: how else, where that has no accounting (an old slurmrestd); None: not at all.
         clock: seconds that only grow.
-        gpus: the cluster has GPUs.
+        gpus: whether the cluster has GPUs.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PastJobs:
         spare: Slurm | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
-        gpus: bool = True,
+        gpus: Callable[[], bool] = lambda: True,
     ) -> None:
         self._rest = rest
         self._spare = spare
@@ -89,7 +89,7 @@ class PastJobs:
         """
         try:
             job = job_of(await self.ask(lambda slurm: slurm.past_tasks(login, job_id)), job_id)
-            return job and settled(Past((job,)), gpus=self._gpus).jobs[0]
+            return job and settled(Past((job,)), gpus=self._gpus()).jobs[0]
         except CorralError as error:
             if error.code is Code.NOT_FOUND:
                 return None
@@ -114,7 +114,7 @@ class PastJobs:
     async def _past(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
         try:
             past = await self.ask(lambda slurm: slurm.past(login, days, user))
-            return settled(past, gpus=self._gpus), KEEP_S
+            return settled(past, gpus=self._gpus()), KEEP_S
         except CorralError as error:
             return error, KEEP_TROUBLE_S
 

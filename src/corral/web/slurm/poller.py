@@ -1,8 +1,8 @@
-"""One poller for all viewers: it asks Slurm, finds what changed, and sends it to all of them.
+"""A poller for all viewers, or one for each user where Slurm hides users from each other.
 
-It works with the token of somebody who is logged in, so that no credential is on a disk;
-without viewers it asks nothing. Calls to slurmctld depend on its own speed, never on the number
-of viewers.
+It asks Slurm, finds what changed, and sends it to its viewers. It works with the token of somebody
+who is logged in, or of an API token in use, and asks while there are viewers, or requests. Calls to
+slurmctld depend on its own speed and on the number of pollers, never on the number of viewers.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ FRESH_S: Final = 10.0
 PATIENCE_S: Final = 0.3
 QUEUE: Final = 64
 KEEP_S: Final = 15.0
+REVISIONS: Final = 1 << 32
+"""Of one poller at most."""
 OWN_ERROR: Final = "an error in Corral: the page could not read Slurm's answer; its log has why"
 
 log = logging.getLogger(__name__)
@@ -58,6 +60,7 @@ class Poller:
         fastest: shortest pause between two polls, in seconds.
         max_viewers: live views at once.
         changed: is called with each state and the one before.
+        first: the revision it begins with.
     """
 
     def __init__(
@@ -68,8 +71,9 @@ class Poller:
         fastest: float = 1.0,
         max_viewers: int = 1000,
         changed: Callable[[Snapshot, Snapshot], None] | None = None,
+        first: int = 0,
     ) -> None:
-        self.now = Snapshot()
+        self.now = Snapshot(rev=first, nodes_rev=first, jobs_rev=first)
         self._changed = changed
         self._rest = rest
         self._tokens = tokens
@@ -86,6 +90,12 @@ class Poller:
         self._poll: asyncio.Task[Exception | None] | None = None
         self._known = {"nodes": asyncio.Event(), "jobs": asyncio.Event()}
         self.took = 0.0
+
+    @property
+    def used(self) -> bool:
+        """Whether there are viewers, or somebody who is logged in and may come back."""
+        polling = self._poll is not None and not self._poll.done()
+        return bool(self._viewers) or polling or bool(self._tokens())
 
     @property
     def pause(self) -> float:
@@ -319,21 +329,29 @@ class Pollers:
     """One poller for all, or one per user where Slurm hides users' jobs from each other.
 
     Args:
-        make: makes a poller for the user, "" for all.
-        private: Slurm's PrivateData hides something.
+        make: makes a poller for the user, "" for all, whose revisions begin with a number: they are
+            never those of one that was dropped, whose answers may still be kept.
+        private: whether Slurm's PrivateData hides something, or may do so; it may change.
     """
 
-    def __init__(self, make: Callable[[str], Poller], *, private: bool) -> None:
+    def __init__(self, make: Callable[[str, int], Poller], private: Callable[[], bool]) -> None:
         self._make = make
         self._private = private
+        self._made = 0
         self._pollers: dict[str, Poller] = {}
 
     def of(self, user: str) -> Poller:
         """The poller whose view this user may have."""
-        key = user if self._private else ""
+        key = user if self._private() else ""
         if key not in self._pollers:
-            self._pollers[key] = self._make(key)
+            self._drop_unused()
+            self._pollers[key] = self._make(key, self._made * REVISIONS)
+            self._made += 1
         return self._pollers[key]
+
+    def _drop_unused(self) -> None:
+        """Forget pollers of users who are gone: each holds all jobs and nodes."""
+        self._pollers = {k: poller for k, poller in self._pollers.items() if poller.used}
 
     async def close(self) -> None:
         """End all."""

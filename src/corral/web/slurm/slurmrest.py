@@ -8,11 +8,13 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Any, Final, Protocol, TypeVar
 
 import httpx
 
 from corral.errors import BAD_JSON, Code, CorralError
+from corral.slurm.array_tasks import array_label, without_limit
 from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past_jobs, read, write
@@ -82,7 +84,9 @@ class Slurm(Protocol):
     async def answer(self, login: Login, question: RestQuestion[T]) -> T: ...
     async def states(self, login: Login) -> dict[str, str]: ...
     async def submit(self, login: Login, submission: write.Submission) -> int: ...
-    async def cancel_pending(self, login: Login, array: int) -> None: ...
+    async def cancel(self, login: Login, job: Job) -> None: ...
+    async def cancel_pending(self, login: Login, array: int, tasks: str = "") -> None: ...
+    async def update(self, login: Login, job: Job, body: Any, doing: str) -> None: ...
     async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None: ...
 
 
@@ -175,10 +179,18 @@ class SlurmRest:
             raise refused(answer, "logging in")
 
     async def role(self, login: Login) -> str:
-        """The user's role out of slurmdbd; user where there is none to ask."""
+        """The user's role out of slurmdbd; user where there is none to ask.
+
+        Raises:
+            CorralError: it does not answer; see ``role_of``.
+        """
         number = await self.version(login)
         answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/user/{login.user}", login)
-        return read.role_of(answer.body, login.user) if answer.status == OK else USER
+        if answer.status == MISSING:
+            return USER
+        if answer.status != OK:
+            raise refused(answer, "asking accounting for the user's role")
+        return read.role_of(answer.body, login.user)
 
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...] | None, int]:
         """All nodes and when they last changed; None when nothing did since then."""
@@ -360,20 +372,60 @@ class SlurmRest:
         if answer.status != OK or answer.meta.errors:
             raise refused(answer, doing)
 
-    async def cancel_pending(self, login: Login, array: int) -> None:
+    async def update(self, login: Login, job: Job, body: Any, doing: str) -> None:
+        """Change one record: its tasks that have begun have their own records (seen with 24.11).
+
+        Raises:
+            CorralError: SLURM_REFUSED, with Slurm's own words; UNREACHABLE.
+        """
+        await self.change(login, "POST", f"job/{job.id}", body, doing)
+
+    async def cancel(self, login: Login, job: Job) -> None:
+        """Cancel a job, a task of an array, or those that have not begun; and no other.
+
+        The record of these and an array's last task have the number of the array, with which
+        ``DELETE job/12`` ends all of it (24.11).
+
+        Raises:
+            CorralError: SLURM_REFUSED, with Slurm's own words, or it is older than 24.05.
+        """
+        doing = f"cancel job {job.label}"
+        label = array_label(job.label)
+        if label is not None and label.task is None:
+            await self.cancel_pending(login, label.array, label.written if job.ref else "")
+        elif job.ref == str(job.id):
+            await self.change(login, "DELETE", f"job/{job.id}", None, doing)
+        elif await self.version(login) < SEVERAL_FROM:
+            raise CorralError(
+                Code.SLURM_REFUSED,
+                "this slurmrestd ends only the complete array by its last task's number",
+                hint=f"on a node of the cluster: scancel {job.ref}",
+            )
+        else:
+            answer = await self._call("DELETE", "jobs/", login, {"jobs": [job.ref]})
+            if answer.status != OK or answer.meta.errors:
+                raise refused(answer, doing)
+
+    async def cancel_pending(self, login: Login, array: int, tasks: str = "") -> None:
         """Cancel the tasks of an array that have not begun, and no other.
+
+        Args:
+            login: who asks.
+            array: its number.
+            tasks: only these, as ``--array`` takes them; "" for all.
 
         Raises:
             CorralError: SLURM_REFUSED, with Slurm's own words, or it is older than 24.05.
         """
         doing = f"cancel pending tasks of {array}"
+        named = f"{array}_[{without_limit(tasks)[0]}]" if tasks else str(array)
         if await self.version(login) < SEVERAL_FROM:
             raise CorralError(
                 Code.SLURM_REFUSED,
                 "this slurmrestd ends only complete arrays and single tasks",
-                hint=f"on a node of the cluster: scancel --state=PENDING {array}",
+                hint=f"on a node of the cluster: scancel --state=PENDING {quote(named)}",
             )
-        body = {"jobs": [str(array)], "job_state": ["PENDING"]}
+        body = {"jobs": [named], "job_state": ["PENDING"]}
         answer = await self._call("DELETE", "jobs/", login, body)
         # A task that runs is an error there: "Job state RUNNING != filter state PENDING" (24.11).
         errors = [error for error in answer.meta.errors if "filter state" not in error]
@@ -456,6 +508,20 @@ class _Reached:
         await self._stream.__aexit__(kind, error, trace)
         if isinstance(error, httpx.HTTPError):
             raise unreachable(error) from error
+
+
+async def role_of(rest: Slurm, login: Login, last: str = USER) -> str:
+    """The user's role; the last known one where accounting does not answer: nothing changes then.
+
+    Raises:
+        CorralError: LOGIN_REFUSED.
+    """
+    try:
+        return await rest.role(login)
+    except CorralError as error:
+        if error.code is Code.LOGIN_REFUSED:
+            raise
+        return last
 
 
 def _headers(login: Login) -> dict[str, str]:

@@ -14,7 +14,7 @@ PENDING: Final = ":pending"
 """Behind an array's number: those of its tasks that have not begun, which share one record. That
 record has the number of the array, with which all of it ends. slurmrestd of 23.02 ends all of it
 for ``12_[3-30]`` too: it reads the number alone (_handle_job_delete, slurmctld/jobs.c)."""
-TARGET: Final = r"^[1-9][0-9]{0,9}(:pending)?$"
+TARGET: Final = r"^[1-9][0-9]{0,9}(:pending|_[0-9]{1,10})?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +22,8 @@ class Choice:
     """What a request chooses.
 
     Attributes:
-        targets: numbers of jobs, of tasks and of complete arrays; ``12:pending``: see ``PENDING``.
+        targets: numbers of jobs, of tasks and of complete arrays; ``12:pending``: see ``PENDING``;
+            ``12_3``: the last task of an array, whose own number is the array's too.
         tasks: how many jobs and tasks they stand for; exact: not at least so many.
         users: whose, and how many of each.
         others: jobs of others, which who asks may not cancel, and which are left out.
@@ -79,7 +80,7 @@ def _targets(jobs: list[Job], known: Mapping[int, Job]) -> tuple[list[Job], tupl
         if job.array and chosen[job.array] >= live[job.array]:
             target = job.array
         elif "[" not in job.label:
-            target = str(job.id)
+            target = job.ref
         elif pending[job.array] >= waiting[job.array]:
             target = job.array + PENDING
         else:
@@ -103,6 +104,8 @@ def _matching(
 ) -> list[Job]:
     if target.endswith(PENDING):
         return [job for job in array(target.removesuffix(PENDING)) or () if job.waiting]
+    if "_" in target:
+        return [job for job in array(target.partition("_")[0]) or () if job.label == target]
     job = known.get(int(target))
     # Slurm ends all of an array where its number is given.
     if job is not None and job.array != target:

@@ -50,6 +50,7 @@ class Pending:
         session: the one that asked for it.
         until: unix seconds.
         saves: the changed cluster file that goes with it; None: the file stays.
+        begun: something of it has been done to machines.
     """
 
     session: Session
@@ -59,6 +60,7 @@ class Pending:
     until: float
     saves: ChangedFile | None = None
     tries: int = 0
+    begun: bool = False
 
 
 @dataclass(slots=True)

@@ -9,11 +9,10 @@ from typing import Final
 
 from corral.api.page.token_store import Bearer, Bearers
 from corral.errors import Code, CorralError
-from corral.web.slurm.slurmrest import Login, Slurm
-from corral.web.users.sessions import Session
+from corral.slurm.rest.read import USER
+from corral.web.slurm.slurmrest import Login, Slurm, role_of
+from corral.web.users.sessions import CHECKED_S, Session
 
-CHECKED_S: Final = 60.0
-"""How long Slurm's verdict about a login and its role are kept."""
 USED_S: Final = 60.0
 """The page polls Slurm for so long after a token's last request."""
 _DECIDED: Final = (Code.LOGIN_REFUSED, Code.FORBIDDEN)
@@ -69,7 +68,8 @@ class BearerSessions:
     async def _checked(self, bearer: Bearer, login: Login, before: _Used | None) -> _Used:
         try:
             await self.rest.check(login)
-            role = await self.rest.role(login)
+            last = USER if before is None else before.session.role
+            role = await role_of(self.rest, login, last)
         except CorralError as error:
             if error.code is Code.LOGIN_REFUSED:
                 self._used.pop(bearer.id, None)

@@ -28,6 +28,7 @@ _READ: Final = (
     "GET /api/past",
     "GET /api/timeline",
     "GET /api/mine",
+    "GET /api/mine/gpus",
     "GET /api/mine/hours",
     "GET /api/mine/efficiency",
     "GET /api/policy/accounts",

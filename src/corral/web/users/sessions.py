@@ -32,6 +32,8 @@ from corral.slurm.rest.read import ADMINISTRATOR, OPERATOR, USER
 from corral.web.slurm.slurmrest import Login
 
 CODE_S: Final = 120.0
+CHECKED_S: Final = 60.0
+"""How long Slurm's verdict about a login and its role are kept."""
 MAX_SESSIONS: Final = 2000
 MAX_OF_USER: Final = 50
 TICKET_S: Final = 30.0
@@ -67,6 +69,8 @@ class Session:
         csrf: must be in a header of every request, or a ticket in its place.
         ends: unix seconds.
         kind: how it was opened.
+        checked: when Slurm was asked last about the login and its role, unix seconds.
+        named: when a reverse proxy named the user last, of a session by its header.
     """
 
     login: Login
@@ -76,6 +80,8 @@ class Session:
     used: float
     csrf: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
     kind: LoginKind = LoginKind.TOKEN
+    checked: float = 0.0
+    named: float = field(default_factory=time.time)
 
     @property
     def user(self) -> str:
@@ -132,7 +138,7 @@ class Sessions:
         if len(mine) >= MAX_OF_USER:  # nobody takes the places of all others
             del self._open[min(mine, key=lambda k: self._open[k].used)]
         key = secrets.token_urlsafe(32)
-        session = Session(login, role, owner, ends, now, kind=kind)
+        session = Session(login, role, owner, ends, now, kind=kind, checked=now)
         self._open[_digest(key)] = session
         return key, session
 
@@ -148,6 +154,18 @@ class Sessions:
         if touch:
             session.used = now
         return session
+
+    def expired(self, session: Session) -> bool:
+        """Whether Slurm is to be asked again about a session; the one who asks marks it."""
+        now = self._clock()
+        if now - session.checked < CHECKED_S:
+            return False
+        session.checked = now
+        return True
+
+    def drop(self, session: Session) -> None:
+        """End a session whose login Slurm does not take any more."""
+        self._open = {k: s for k, s in self._open.items() if s is not session}
 
     def close(self, key: str) -> None:
         """Log out."""

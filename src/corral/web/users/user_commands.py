@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import asdict
 from typing import Any, Final, Protocol, cast
 
 from corral import api
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.slurm.records import Job
-from corral.spec.models import ClusterSpec
+from corral.slurm.rest.write import Submission
+from corral.web.settings import Declared
 from corral.web.slurm.slurmrest import Login, dumps
 from corral.web.tasks.use_case_thread import in_thread
 
@@ -41,15 +43,19 @@ class UserCommands(Protocol):
         """What the job was: its script, its submit line, the form that Corral keeps."""
         ...
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
-        """Job files that are kept for all."""
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        """Job files that are kept for all, and by the teams of these accounts."""
+        ...
+
+    async def known(self, login: Login) -> bool:
+        """Whether the controller knows the user, whom the cluster file need not name."""
         ...
 
     async def environments(self, login: Login) -> api.Environments:
         """Container images and Python environments that are there."""
         ...
 
-    async def requeue(self, login: Login, job_id: int) -> None:
+    async def requeue(self, login: Login, job: Job) -> None:
         """Put it back into the queue."""
         ...
 
@@ -61,6 +67,10 @@ class UserCommands(Protocol):
         """When Slurm would start a job of ``corral run``'s kind."""
         ...
 
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        """When Slurm would start a batch script as it is."""
+        ...
+
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         """Submit a job of ``corral run``'s kind; returns its number."""
         ...
@@ -69,30 +79,33 @@ class UserCommands(Protocol):
 class BySsh:
     """From the machine where Corral runs, on the cluster's machines."""
 
-    def __init__(self, spec: ClusterSpec) -> None:
-        self._spec = spec
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
 
     async def log(self, login: Login, job: Job, question: api.LogQuestion, on_line: OnLine) -> None:
-        await api.job_log(self._spec, login.user, job, question, on_line=on_line)
+        await api.job_log(self._declared.spec, login.user, job, question, on_line=on_line)
 
     async def script(self, login: Login, job_id: int) -> str:
-        return await api.job_text(self._spec, login.user, job_id)
+        return await api.job_text(self._declared.spec, login.user, job_id)
 
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
-        return await api.job_recorded(self._spec, login.user, job)
+        return await api.job_recorded(self._declared.spec, login.user, job)
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
-        return await api.job_templates(self._spec, login.user)
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        return await api.job_templates(self._declared.spec, login.user, accounts)
+
+    async def known(self, login: Login) -> bool:
+        return await api.has_person(self._declared.spec, login.user)
 
     async def environments(self, login: Login) -> api.Environments:
-        return await api.job_environments(self._spec, login.user)
+        return await api.job_environments(self._declared.spec, login.user)
 
-    async def requeue(self, login: Login, job_id: int) -> None:
-        await api.requeue_job(self._spec, login.user, job_id)
+    async def requeue(self, login: Login, job: Job) -> None:
+        await api.requeue_job(self._declared.spec, login.user, job.ref)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
         return await api.job_extras(
-            self._spec,
+            self._declared.spec,
             login.user,
             job.id,
             output=job.stdout,
@@ -101,11 +114,17 @@ class BySsh:
         )
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
-        return await in_thread(lambda _: api.expected_start(self._spec, job))
+        spec = self._declared.spec
+        return await in_thread(lambda _: api.expected_start(spec, job, user_known=True))
+
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        return await api.script_expected(self._declared.spec, login.user, job)
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         # The points of a sweep are written out: of 100,000 that takes a while.
-        return (await in_thread(lambda _: api.submit(self._spec, job))).id
+        spec = self._declared.spec
+        made = await in_thread(lambda _: api.submit(spec, job, user_known=True))
+        return made.id
 
 
 class ByHelper:
@@ -133,22 +152,32 @@ class ByHelper:
     async def recorded(self, login: Login, job: Job) -> api.Recorded:
         return api.recorded_of(await self._first(login, do="recorded", job=job.id))
 
-    async def templates(self, login: Login) -> api.TemplateFolder:
+    async def templates(self, login: Login, accounts: Sequence[str]) -> api.TemplateFolder:
+        asked = {"accounts": [*accounts]}
         folder = dict[str, Any]()
         files = list[dict[str, Any]]()
         async with limited(UNIT):
-            async for reply in self._ask(login, do="templates"):  # a line for each file
-                if "file" in reply:
+            async for reply in self._ask(login, do="templates", fields=asked):
+                if "file" in reply:  # a line for each file
                     files.append(reply["file"])
                 else:
                     folder = reply
         return api.templates_of({**folder, "files": files})
 
+    async def known(self, login: Login) -> bool:
+        try:
+            await self._first(login, do="known")
+        except CorralError as error:
+            if error.code not in (Code.NOT_FOUND, Code.FORBIDDEN):
+                raise
+            return False
+        return True
+
     async def environments(self, login: Login) -> api.Environments:
         return api.environments_of(await self._first(login, do="environments"))
 
-    async def requeue(self, login: Login, job_id: int) -> None:
-        await self._first(login, do="requeue", job=job_id)
+    async def requeue(self, login: Login, job: Job) -> None:
+        await self._first(login, do="requeue", job=job.id)
 
     async def extras(self, login: Login, job: Job) -> api.Extras:
         reply = await self._first(login, do="extras", job=job.id)
@@ -157,9 +186,11 @@ class ByHelper:
 
     async def expected(self, login: Login, job: api.JobSpec) -> api.ExpectedStart:
         fields = job.model_dump(mode="json", exclude_defaults=True)
-        reply = await self._first(login, do="expected", fields=fields)
-        start_at = None if reply["start_at"] is None else int(reply["start_at"])
-        return api.ExpectedStart(start_at, str(reply["nodes"]))
+        return _expected(await self._first(login, do="expected", fields=fields))
+
+    async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
+        fields = asdict(job)
+        return _expected(await self._first(login, do="script-expected", fields=fields))
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         fields = job.model_dump(mode="json", exclude_defaults=True)
@@ -202,6 +233,11 @@ async def limited(unit: str) -> AsyncGenerator[None]:
 
 def _journal(unit: str) -> str:
     return f"on the controller: journalctl -u '{unit}@*'"
+
+
+def _expected(reply: dict[str, Any]) -> api.ExpectedStart:
+    start_at = None if reply["start_at"] is None else int(reply["start_at"])
+    return api.ExpectedStart(start_at, str(reply["nodes"]))
 
 
 async def helper_replies(

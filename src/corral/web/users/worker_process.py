@@ -111,7 +111,7 @@ class WorkerProcesses:
         return spec, reply["findings"]
 
     async def job(self, fields: dict[str, Any], spec: ClusterSpec) -> FilledJob:
-        """A job of these fields.
+        """A job of these fields, of a user whom the cluster knows.
 
         Raises:
             CorralError: TIMED_OUT, it takes too long; COMMAND_FAILED; USAGE, it cannot run as
@@ -207,7 +207,8 @@ def _lint(question: dict[str, Any]) -> dict[str, Any]:
 
 def _job(question: dict[str, Any]) -> dict[str, Any]:
     job = api.job_spec(question["fields"])
-    script = api.job_script(ClusterSpec.model_validate(question["spec"]), job)
+    spec = ClusterSpec.model_validate(question["spec"])
+    script = api.job_script(spec, job, user_known=True)
     count = len(job.tasks) or 1
     return {
         "job": job.model_dump(mode="json", exclude_unset=True),
@@ -233,7 +234,8 @@ def _template(file: api.TemplateFile, folder: str) -> dict[str, Any]:
             fields = api.template_fields(file, folder)
     except CorralError as error:
         fault = error.tail or error.message
-    return {"name": file.name, "fields": fields, "fault": fault}
+    named = {"name": file.name, "account": file.account, "owner": file.owner}
+    return {**named, "fields": fields, "fault": fault}
 
 
 _ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = MappingProxyType(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import shlex
 import subprocess
+from importlib.metadata import PathDistribution
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from corral import extras
 from corral.api.config import installation as module
 from corral.api.config.installation import (
     Installation,
@@ -206,3 +208,37 @@ def test_no_answer_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(module.process, "run", silent)
     monkeypatch.setattr(module, "LIMIT_S", 0.01)
     assert asked("checkout", tmp_path).reason == "no answer in 0 s"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "null",
+        '"file:///srv/c.whl"',
+        '{"url": null}',
+        '{"url": 7, "archive_info": {}}',
+        '{"url": ["file:///srv/c.whl"]}',
+        '{"url": "file:///srv/\\u0000c.whl", "archive_info": {}}',
+        "[" * 100_000,
+        b"\xff\xfe",
+    ],
+    ids=lambda text: str(text)[:24],
+)
+def test_a_damaged_record_is_no_record(
+    text: str | bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``corral version --check`` ends as without one."""
+    folder = tmp_path / "corral-0.9.1.dist-info"
+    folder.mkdir()
+    (folder / "METADATA").write_text("Metadata-Version: 2.1\nName: corral\nVersion: 0.9.1\n")
+    data = text if isinstance(text, bytes) else text.encode()
+    (folder / "direct_url.json").write_bytes(data)
+    damaged = PathDistribution(folder)
+    monkeypatch.setattr(extras, "distribution", lambda _: damaged)
+    monkeypatch.setattr(extras, "version", lambda _: damaged.version)
+    here = installation()
+    assert (here.version, here.kind, here.origin) == ("0.9.1", "index", "")
+    assert asyncio.run(newer_release(here)).state == "unknown"

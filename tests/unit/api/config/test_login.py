@@ -201,6 +201,10 @@ def test_a_user_without_an_association_is_warned(spec: ClusterSpec) -> None:
     answers = {**ANSWERS, "client": published(spec, "node0"), "associations": ""}
     (note,) = answered(answers)[2]
     assert "alice has no association" in note
+    assert "names alice under users: of the cluster file" in note
+    (note,) = answered({**answers, "person": "alice is a person of the directory"})[2]
+    assert "adds alice to a group of directory.groups" in note
+    assert "users:" not in note, "a user of the file with that name would lock alice out"
     assert answered({**answers, "AccountingStorageEnforce": "none"})[2] == ()
 
 

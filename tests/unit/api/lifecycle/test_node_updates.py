@@ -18,6 +18,7 @@ from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result
 from corral.inspect.slurm import KNOWN_NODES
 from corral.inspect.system import UPDATE_MARK, UPDATES, PendingUpdate, pending_update
+from corral.providers.base import Action, MachineAction
 from corral.slurm.records import Node as SlurmNode
 from corral.slurm.states.nodes import NodeState
 from corral.spec.models import ClusterSpec
@@ -89,11 +90,13 @@ class Lab:
     """Machines that answer what apt has for them, and slurmctld."""
 
     pending = ()
+    nodes = ("n0", "n1", "n2", "n3")
 
     def __init__(self) -> None:
         self.spec, self.controller, self.fleet = SPEC, "n0", self
         self.answers: dict[str, str] = {}
         self.silent: set[str] = set()
+        self.failed: set[str] = set()
         self.states: dict[str, tuple[str, str]] = {}
         self.slurmctld = True
         self.ran: list[str] = []
@@ -101,6 +104,8 @@ class Lab:
     async def run(self, node: str, script: Script, **_: Any) -> Result:
         if node in self.silent:
             raise CorralError(Code.UNREACHABLE, "no route", node=node)
+        if node in self.failed and script == UPDATES.shell:
+            return Result(node, 100, "", "E: The repository 'http://gone' has no Release file.\n")
         if script == UPDATES.shell:
             return Result(node, 0, self.answers.get(node, ""), "")
         if script == KNOWN_NODES.shell:
@@ -171,6 +176,68 @@ def test_nodes_that_do_not_answer_are_left_out_and_count_as_out(lab: Lab) -> Non
     assert not lab.ran
     lab.silent = {"n1", "n2", "n3"}
     assert [node for node, _ in planned().silent] == ["n1", "n2", "n3"]
+
+
+def test_a_node_whose_packages_cannot_be_read_does_not_end_the_plan_for_others(lab: Lab) -> None:
+    """It takes jobs, so it leaves room for another one to be out of service."""
+    lab.answers["n2"] = "package libc6\n"
+    lab.failed = {"n1"}
+    plan = planned()
+    ((node, why),) = plan.failed
+    assert node == "n1"
+    assert why.endswith("E: The repository 'http://gone' has no Release file.")
+    assert ([each.node for each in plan.pending], plan.silent) == (["n2"], ())
+    assert asyncio.run(module._read_again(lab, plan)) == plan.pending  # type: ignore[arg-type]
+    lab.failed = set(lab.nodes)
+    with pytest.raises(CorralError) as caught:
+        planned()
+    assert (caught.value.code, caught.value.node) == (Code.COMMAND_FAILED, "n1")
+
+
+def test_a_node_that_does_not_run_is_left_out(lab: Lab) -> None:
+    lab.answers["n2"] = "package libc6\n"
+    lab.nodes = ("n0", "n1", "n2")
+    plan = planned()
+    assert plan.silent == (("n3", "it does not run"),)
+    assert [each.node for each in plan.pending] == ["n2"]
+
+
+def test_a_container_that_was_not_started_after_its_reboot_is_started_first(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = ClusterSpec.model_validate(
+        {
+            "corral": "v1",
+            "name": "lab",
+            "groups": [{"name": "cpu", "provider": "embedded", "nodes": "n[0-3]"}],
+        }
+    )
+    lab.spec = spec
+    lab.nodes = ("n0", "n1", "n2")
+    lab.states["n3"] = ("DOWN+DRAIN", f"{UPDATE_TAG}packages and reboot")
+
+    class Provider:
+        nodes = tuple(module.nodes_of(spec))
+
+        async def read_machines(self) -> None: ...
+
+        def plan(self, _: object) -> list[MachineAction]:
+            return [MachineAction("n3", Action.START, "is stopped")]
+
+        async def apply(self, actions: list[MachineAction], emit: object) -> None:
+            lab.ran.append(f"started {actions[0].node}")
+            lab.nodes = ("n0", "n1", "n2", "n3")
+
+    monkeypatch.setattr(module, "providers_of", lambda _: [Provider()])
+    monkeypatch.setattr(module, "here", lambda _: False)
+    plan = planned(spec)
+    assert [(each.node, each.stopped, each.pending.begun) for each in plan.pending] == [
+        ("n3", True, True)
+    ]
+    asyncio.run(module._start_stopped(spec, plan, lambda _: None))
+    assert lab.ran == ["started n3"]
+    ((again),) = asyncio.run(module._read_again(lab, plan))  # type: ignore[arg-type]
+    assert (again.node, again.stopped, again.pending.begun) == ("n3", False, True)
 
 
 def test_what_is_due_is_read_again_once_no_other_call_works(lab: Lab) -> None:

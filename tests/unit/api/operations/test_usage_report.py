@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from corral.api.operations.usage_page import usage_page, usage_tables
+from corral.api.operations.usage_page import gpuless_note, usage_page, usage_tables
 from corral.api.operations.usage_report import (
     Month,
     Usage,
@@ -146,5 +146,32 @@ def test_the_page_is_one_file_and_escapes_what_others_wrote() -> None:
     tables = usage_tables(report())
     assert tables["Accounts"][1][-1] == (
         *("all", "2", "16.00", "8.00", "8.00", "80.00"),
-        *("11:00:00", "11:00:00", "11:00:00", "40.00"),
+        *("11:00:00", "11:00:00", "11:00:00", "32.00", "0.00", "40.00"),
     )
+    assert gpuless_note(report()) == ""
+
+
+def test_jobs_without_gpus_are_in_no_gpu_hour_and_reported() -> None:
+    """Eight CPUs for two hours each; one has shards of a GPU, one a GPU."""
+    total = share(
+        replace(RUN, tres="cpu=8"),
+        replace(RUN, tres="cpu=8,gres/shard=2"),
+        replace(RUN, tres="cpu=8,gres/gpu=1"),
+    )
+    assert (total.allocated, total.cpu_hours, total.gpuless) == (2.0, 48.0, 32.0)
+    seen = UsageReport("lab", MONTH, "GPU", 800.0, 0.0, total, {"lab": total}, {}, 2.5)
+    note = gpuless_note(seen)
+    assert note.startswith("32.00 of 48.00 CPU-hours were of jobs without GPUs")
+    assert note in usage_page(seen)
+    head, ((*_, cpus, without, cost),) = usage_tables(seen)["Accounts"]
+    assert head[-3:] == ("CPU-hours", "without GPUs", "cost")
+    assert (cpus, without, cost) == ("48.00", "32.00", "5.00")
+    fields = seen.as_dict()["accounts"]["lab"]
+    assert (fields["cpu_hours"], fields["cpu_hours_without_gpus"]) == (48.0, 32.0)
+
+
+def test_without_gpus_there_is_one_kind_of_hours() -> None:
+    total = share(replace(RUN, tres="cpu=8"), unit="CPU")
+    seen = UsageReport("lab", MONTH, "CPU", 800.0, 0.0, total, {"lab": total}, {})
+    assert gpuless_note(seen) == ""
+    assert usage_tables(seen)["Accounts"][0][-1] == "longest"

@@ -21,7 +21,7 @@ from tests.unit.cli.conftest import Run
         ("squeue", "corral jobs"),
         ("run x.sh --ntasks-per-node=4", "--ranks-per-node N"),
         ("run x.sh --reservation=class", "--sbatch=--reservation=class"),
-        ("drain gpu0", "corral drain node2 --reason 'new memory'"),
+        ("drain gpu0", "corral drain gpu0 --reason 'new memory'"),
         ("ui lab.yaml --port 99999", "Invalid value '99999' for '--port'"),
         ("ui lab.yaml --port=99999", "Invalid value '99999' for '--port'"),
     ],

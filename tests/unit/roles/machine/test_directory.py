@@ -8,8 +8,9 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.roles.inventory import Site
-from corral.roles.machine.directory import NAME, ROLE, accounts, on_nodes, sssd_conf
+from corral.roles.machine.directory import ROLE, members, on_nodes, sssd_conf
 from corral.roles.order import desired_stages
+from corral.spec.models import Storage
 from corral.spec.sections.directory import Directory
 from corral.state.base import Resource
 from corral.state.files import File, Gone
@@ -26,9 +27,13 @@ from corral.state.system.directory import (
     GroupAccounts,
     HomesAtLogin,
     KeysFromDirectory,
+    MemberFolders,
     RootFile,
 )
 from tests.unit.roles.test_cluster import directory
+
+ACCOUNTS_UNIT = "corral-group-accounts"
+FOLDERS_UNIT = "corral-member-folders"
 
 
 def declared(**changes: object) -> Directory:
@@ -115,23 +120,47 @@ def test_a_home_that_cannot_be_made_ends_no_login() -> None:
 
 def test_members_get_their_accounts_on_the_controller_and_by_a_timer() -> None:
     site = directory()
-    (share,) = accounts(site)
+    (share, *_) = members(site)
     (entry,) = share.desired
     assert entry.nodes == (site.controller,)
     first, *units = entry.resources
     groups = ("vision:vision:high", "guests:vision:")
     assert first == GroupAccounts("directory", groups, first.watches)
     texts = "".join(r.content for r in units if isinstance(r, File) and "systemd" in r.path)
-    assert f"ExecStart=/usr/local/sbin/{NAME} directory {' '.join(groups)}\n" in texts
+    assert f"ExecStart=/usr/local/sbin/{ACCOUNTS_UNIT} directory {' '.join(groups)}\n" in texts
     assert "OnUnitInactiveSec=600s" in texts
-    assert units[-1] == Timer(NAME)
+    assert units[-1] == Timer(ACCOUNTS_UNIT)
+
+
+def test_members_get_their_folders_where_shared_storage_is_kept() -> None:
+    """As root is nobody on a client of Corral's own NFS."""
+    site = directory()
+    for storage, keeper, path in (
+        (Storage(mount="/shared", kind="existing"), site.controller, "/shared"),
+        (Storage(mount="/shared", kind="nfs", server="a1", path="/srv/x"), "a1", "/srv/x"),
+    ):
+        spec = site.spec.model_copy(update={"storage": (storage,)})
+        _, share, *rest = members(replace(site, spec=spec))
+        (entry,) = share.desired
+        assert entry.nodes == (keeper,)
+        first, *units = entry.resources
+        groups = ("vision:vision:high", "guests:vision:")
+        assert first == MemberFolders(path, groups, ("service:sssd", f"job-folders:{path}"))
+        texts = "".join(r.content for r in units if isinstance(r, File) and "systemd" in r.path)
+        command = f'{FOLDERS_UNIT} {path} corral "jobs envs data" {" ".join(groups)}'
+        assert f"ExecStart=/usr/local/sbin/{command}\n" in texts
+        assert units[-1] == Timer(FOLDERS_UNIT)
+        gone = [d for s in rest for d in s.desired if Timer(FOLDERS_UNIT, on=False) in d.resources]
+        assert [d.nodes for d in gone] == (
+            [] if keeper == site.controller else [(site.controller,)]
+        )
 
 
 def test_off_is_at_up_only() -> None:
-    (share,) = accounts(with_section(declared(every="off")))
+    (share, *_) = members(with_section(declared(every="off")))
     (entry,) = share.desired
     assert isinstance(entry.resources[0], GroupAccounts)
-    assert Timer(NAME, on=False) in entry.resources
+    assert Timer(ACCOUNTS_UNIT, on=False) in entry.resources
     assert not [r for r in entry.resources if isinstance(r, File)]
 
 
@@ -141,8 +170,9 @@ def test_without_a_directory_what_corral_put_there_goes() -> None:
     assert Stopped("sssd") in here
     assert HomesAtLogin(on=False) in here
     assert {Gone(CONF), Gone(LOCAL_CONF), Gone(LOCAL), Gone(KEYS)} <= set(here)
-    (share,) = accounts(site)
-    assert Timer(NAME, on=False) in share.desired[0].resources
+    (share,) = members(site)
+    assert Timer(ACCOUNTS_UNIT, on=False) in share.desired[0].resources
+    assert Timer(FOLDERS_UNIT, on=False) in share.desired[0].resources
 
 
 def test_a_machine_without_systemd_is_refused() -> None:

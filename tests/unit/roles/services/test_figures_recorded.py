@@ -38,6 +38,30 @@ def test_four_gpus_of_one_job(tmp_path: Path) -> None:
     assert 'corral_gpu_watts{gpu="2",uuid="GPU-c"} 682.3' in lines
 
 
+def test_what_the_health_check_saw_last_is_among_the_metrics(tmp_path: Path) -> None:
+    """As health.sh keeps it: verdict, check and words, with tabs between."""
+    last = tmp_path / "last"
+    last.write_text(
+        "ok\thealth.gpus\t8 of 8\nfail\thealth.xid\tXid 79\nwarn\thealth.disk\t/tmp 91 %\n"
+        'none\thealth.ib\tno ports\nfail\thealth.a"b\tx\nodd\thealth.spool\tx\n'
+    )
+    os.utime(last, (1795000000, 1795000000))
+    env = {"PATH": os.environ["PATH"], "CORRAL_CGROUP": str(tmp_path), "CORRAL_PROC": str(tmp_path)}
+    argv, more = ["sh", PROGRAM], {"CORRAL_HEALTH_RUN": str(tmp_path)}
+    done = subprocess.run(argv, env=env | more, capture_output=True, text=True, check=True)
+    samples = [line for line in done.stdout.splitlines() if line.startswith("corral_health")]
+    assert samples == [
+        'corral_health_check{check="gpus"} 0',
+        'corral_health_check{check="xid"} 2',
+        'corral_health_check{check="disk"} 1',
+        'corral_health_check{check="ib"} -1',
+        "corral_health_time_seconds 1795000000",
+    ]
+    gone = {"CORRAL_HEALTH_RUN": str(tmp_path / "none")}
+    done = subprocess.run(argv, env=env | gone, capture_output=True, text=True, check=True)
+    assert "corral_health" not in done.stdout
+
+
 def test_who_follows_the_job_reads_words() -> None:
     rows = [line.split(", ") for line in (BUSY / "gpus.csv").read_text().splitlines()]
     sample = "".join(f"{busy}, {used}, {total};" for _, _, busy, used, total, *_ in rows)

@@ -291,6 +291,7 @@ def test_the_dashboard_has_thresholds_and_leads_to_the_page() -> None:
         p["title"] for p in panels if "thresholds" in p.get("fieldConfig", {}).get("defaults", {})
     }
     assert {"GPU temperature", "Full file systems", "Waiting time of jobs that started"} <= limits
+    assert {"Drained nodes", "Pending jobs", "GPU utilisation"} <= limits
     links = {
         link["url"].partition("$")[2]
         for p in panels

@@ -22,6 +22,7 @@ from corral.state.system.directory import (
     HomesAtLogin,
     HomesFolder,
     KeysFromDirectory,
+    MemberFolders,
     OwnSssd,
     RootFile,
 )
@@ -593,3 +594,61 @@ def test_the_folder_of_homes_is_made_and_never_taken_from_somebody_else(site: Si
     assert site.run(homes.probe()).stdout == "root\n"
     top.chmod(0o777)
     assert "without the sticky bit" in site.run(homes.probe()).stdout
+
+
+@pytest.fixture
+def shared(site: Site) -> Path:
+    """Shared storage as `up` leaves it, on a machine where everything is root's or the person's."""
+    stat = """case "$1 $2" in
+  "-c %u") case $3 in */lina) echo 5001 ;; */milo) echo 5002 ;; *) echo 0 ;; esac ;;
+  "-c %U") echo root ;;
+  "-c %A") exec /usr/bin/stat -c %A "$3" ;;
+  "-c %u %U %a") echo "0 root $(/usr/bin/stat -c %a -- "$4")" ;;
+esac"""
+    account = """case "$*" in
+  -u) echo 0 ;;
+  "-u lina") echo 5001 ;; "-u milo") echo 5002 ;; "-g lina" | "-g milo") echo 5000 ;;
+  *) exit 1 ;;
+esac"""
+    programs = {"stat": stat, "id": account, "chown": 'echo "$*" >>"$SITE/chown"'}
+    for name, text in programs.items():
+        (site.folder / "bin" / name).write_text(f"#!/bin/sh\n{text}\n")
+        (site.folder / "bin" / name).chmod(0o755)
+    folder = site.folder / "shared"
+    (folder / "corral").mkdir(parents=True)
+    return folder
+
+
+def test_people_of_the_groups_have_folders_of_jobs(site: Site, shared: Path) -> None:
+    """Without them corral run, notebook, submit(fn) and data refuse who is not in the file."""
+    folders = MemberFolders(str(shared), ("vision:vision:", "speech:speech:"), ("service:sssd",))
+    seen = site.run(folders.probe())
+    assert seen.stdout.split() == ["lina", "milo"]
+    change = folders.diff(Seen(0, seen.stdout), HERE_CONTEXT)
+    assert change is not None
+    assert change.summary == f"folders of jobs for lina, milo in {shared}"
+    done = site.run(change.script)
+    assert done.returncode == 0, done.stderr
+    mine = [shared / "corral" / kind / "lina" for kind in ("jobs", "envs", "data")]
+    assert [path.stat().st_mode & 0o777 for path in mine] == [0o700] * 3
+    assert f"-h lina:5000 {mine[0]}" in (site.folder / "chown").read_text()
+    assert site.run(folders.probe()).stdout == ""
+    assert folders.diff(Seen(0, ""), HERE_CONTEXT) is None
+
+
+def test_folders_are_made_for_the_others_where_one_is_in_the_way(site: Site, shared: Path) -> None:
+    (shared / "corral/jobs").mkdir(mode=0o755)
+    (shared / "corral/jobs/lina").symlink_to("/etc")
+    folders = MemberFolders(str(shared), ("vision:vision:",), ())
+    done = site.run(call(PROGRAM, "members_folders", *folders.words))
+    assert done.returncode == 1
+    assert f"{shared}/corral/jobs/lina belongs to" in done.stderr
+    assert (shared / "corral/data/milo").is_dir()
+
+
+def test_no_folder_is_made_below_a_mount_point_without_its_mount(site: Site, shared: Path) -> None:
+    (shared / "corral").rmdir()
+    folders = MemberFolders(str(shared), ("vision:vision:",), ())
+    assert site.run(folders.probe()).stdout == ""
+    assert site.run(call(PROGRAM, "members_folders", *folders.words)).returncode == 0
+    assert not list(shared.iterdir())

@@ -20,6 +20,7 @@ from corral.web.clusters import routes, search
 from corral.web.clusters.others import OtherClusters, origin_of
 from corral.web.slurm import choices
 from corral.web.slurm.snapshot import Snapshot
+from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
 
 EAST, WEST = "http://127.0.0.1:8001", "http://127.0.0.1:8002"
@@ -158,6 +159,8 @@ def test_a_summary_is_counted_once_until_something_changes(
         monkeypatch.setattr(search, "free_on", free_on)
         async with Page(slurm, private=private) as page:
             pollers = page.app.state.corral.pollers
+            # Somewhere else too: whose logins have all ended is forgotten.
+            page.app.state.corral.sessions.open(login_of(slurm.login("kim")))
             await page.login("kim")
             seen = (await page.get("summary")).json()
             assert seen["running"] + seen["waiting"] > 0

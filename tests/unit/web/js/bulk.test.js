@@ -98,7 +98,8 @@ const GPU = {
 /** @type {import("../../../../src/corral/web/static/js/api.js").NodeDetail} */
 const DETAIL = {
   ...{ jobs: { columns: [], rows: [] }, gpus: [GPU], readings: true, events: [] },
-  ...{ since: 1000, journal: false, cut: false },
+  ...{ since: 1000, journal: false, outages: false, cut: false },
+  health: { at: null, checks: [], why: "no metrics" },
 };
 
 test("a GPU: what is unknown is neither free nor 0", () => {
@@ -130,8 +131,22 @@ test("an event: who did it, or that nothing records it", () => {
 
 test("health checks: the result of each; who may not read them sees that", () => {
   const check = () => {};
-  const off = { owner: false, health: null, wrong: "", checking: false, check };
-  assert.match(texts(HealthCard(off)), /Unknown here/);
+  const off = { owner: false, last: null, health: null, wrong: "", checking: false, check };
+  const last = (
+    /** @type {import("../../../../src/corral/web/static/js/api.js").LastHealth} */ of,
+  ) => shown(HealthCard({ ...off, last: of }));
+  assert.match(last(DETAIL.health), /Unknown: no metrics\./);
+  /** @type {import("../../../../src/corral/web/static/js/api.js").HealthLine[]} */
+  const checks = [
+    { check: "health.disk", word: "ok", text: "" },
+    { check: "health.xid", word: "fail", text: "Xid 79" },
+  ];
+  const known = last({ at: 1000, checks, why: "" });
+  assert.ok(known.indexOf("health.xid") < known.indexOf("health.disk"), "what fails is first");
+  assert.match(known, /<span class="state bad">fail<\/span>/);
+  assert.match(known, /2 checks/);
+  const part = last({ at: 1000, checks: [checks[1]], why: "no metrics" });
+  assert.match(part, /The other checks are unknown: no metrics\./);
   /** @type {import("../../../../src/corral/web/static/js/api.js").NodeHealth} */
   const health = { at: 1000, checks: [{ check: "xid", word: "fail", text: "79" }], silent: [] };
   const made = shown(HealthCard({ ...off, owner: true, health }));

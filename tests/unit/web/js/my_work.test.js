@@ -3,6 +3,7 @@ import { test } from "node:test";
 import * as limits from "../../../../src/corral/web/static/js/lib/limits.js";
 import * as mine from "../../../../src/corral/web/static/js/jobs/my_work.js";
 import * as policy from "../../../../src/corral/web/static/js/cluster/policy.js";
+import { el } from "../../../../src/corral/web/static/js/lib/view.js";
 import { shown, texts } from "./records.js";
 /** @import { AccountRow, EfficiencyRow, QuotaCell, QuotaRow, RunningJob } from "../../../../src/corral/web/static/js/api.js" */
 
@@ -100,7 +101,14 @@ test("hours and cost of a period", () => {
   assert.equal(gpu, "1,234");
   assert.equal(rest, "below 0.01 CPU hours, 1 job, at least 3.00 $ of rented machines");
   assert.equal(mine.periodWords({ ...period, cost: null }, true).gpu, "at least 1,234");
-  const none = { user: "kim", known: false, why: "no accounting", cut: false, periods: [] };
+  const hidden = mine.periodWords({ ...period, cost: { dollars: 0, words: "?" } }, false);
+  assert.match(hidden.rest, /unknown \$ of rented machines/);
+  const why = { why_no_cost: "the cluster file has no price" };
+  const known = { user: "kim", known: true, why: "", cut: false };
+  const tiles = { ...known, ...why, periods: [{ ...period, cost: null }] };
+  const words = texts(el("div", null, mine.HourTiles({ hours: tiles, failure: null })));
+  assert.match(words, /unknown cost of 7 and 30 days: the cluster file has no price/);
+  const none = { ...known, known: false, why: "no accounting", periods: [], why_no_cost: "" };
   assert.match(texts(mine.HourTiles({ hours: none, failure: null })), /^unknown .*no accounting/);
 });
 

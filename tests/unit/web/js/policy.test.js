@@ -61,3 +61,14 @@ test("who may change the file reads nothing else while the file is read", () => 
   assert.doesNotMatch(reading, /changes nothing/);
   assert.match(texts(HowToChange({ why: "", reading: false })), /changes nothing here/);
 });
+
+test("where the file is not here it is stated who does what, for each tab", () => {
+  const steps = (/** @type {string} */ tab, administrator = false) =>
+    texts(HowToChange({ why: "", reading: false, tab, administrator }));
+  assert.match(steps("qos"), /corral edit qos NAME priority=10 and then corral up/);
+  assert.match(steps("qos"), /Slurm's administrators may, on a node: sacctmgr modify qos/);
+  assert.match(steps("reservations", true), /administrator you may, on a node: scontrol update/);
+  assert.match(steps("reservations"), /set back by the next corral up/);
+  assert.doesNotMatch(steps("licenses"), /on a node/);
+  assert.match(steps("scheduler"), /nothing to change/);
+});

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
   call,
+  Latest,
   pauseAfter,
   Refused,
   setSecret,
@@ -60,4 +61,64 @@ test("a session that an answer knows nothing of does not end by it", async () =>
   answered(() => new Response("{}", { status: 401 }));
   await assert.rejects(call("nodes"), refusal);
   assert.equal(times, 1);
+});
+
+test("what is only read is asked for again where the connection breaks; what changes something is not", async () => {
+  /** @type {string[]} */
+  const asked = [];
+  globalThis.fetch = async (address, options) => {
+    asked.push(`${options?.method} ${address}`);
+    if (asked.length % 2) throw new TypeError("Failed to fetch");
+    return new Response('{"rows": 1}');
+  };
+  assert.deepEqual(await call("jobs"), { rows: 1 });
+  assert.deepEqual(asked.splice(0), ["GET api/jobs", "GET api/jobs"]);
+  assert.deepEqual(await call("login/code", {}), { rows: 1 });
+  assert.deepEqual(asked.splice(0), ["POST api/login/code", "POST api/login/code"]);
+  await assert.rejects(
+    call("jobs/1", { do: "cancel" }),
+    (/** @type {Refused} */ { status }) => status === 0,
+  );
+  assert.deepEqual(asked, ["POST api/jobs/1"]);
+});
+
+test("answers slower than their questions are shown, one after the other", async () => {
+  /** @type {((reply: Response) => void)[]} */
+  const open = [];
+  globalThis.fetch = () =>
+    new Promise((resolve) => {
+      open.push(resolve);
+    });
+  const settled = () =>
+    new Promise((resolve) => {
+      setTimeout(resolve, 5);
+    });
+  /** @type {number[]} */
+  const shown = [];
+  const newest = new Latest();
+  const ask = (/** @type {string} */ path) =>
+    newest.ask(
+      path,
+      (/** @type {{ n: number }} */ { n }) => shown.push(n),
+      () => assert.ok(false),
+    );
+  for (let n = 0; n < 5; n += 1) ask("jobs");
+  assert.equal(open.length, 1);
+  open[0](new Response('{"n": 1}'));
+  await settled();
+  assert.deepEqual(
+    [shown, open.length],
+    [[1], 2],
+    "asked once more for the four that came meanwhile",
+  );
+  ask("jobs?q=other");
+  open[1](new Response('{"n": 2}'));
+  open[2](new Response('{"n": 3}'));
+  await settled();
+  assert.deepEqual([shown, open.length], [[1, 3], 3], "of the question before nothing is shown");
+  ask("jobs");
+  newest.drop();
+  open[3](new Response('{"n": 4}'));
+  await settled();
+  assert.deepEqual(shown, [1, 3]);
 });

@@ -6,7 +6,9 @@ import { shown, texts } from "./records.js";
 /** @import { JobTemplate, JobTemplates } from "../../../../src/corral/web/static/js/api.js" */
 
 /** @param {string} name @param {Partial<JobTemplate>} [more] @returns {JobTemplate} */
-const template = (name, more = {}) => ({ name, form: {}, notes: {}, fault: "", ...more });
+const template = (name, more = {}) => ({
+  ...{ name, account: "", owner: "root", form: {}, notes: {}, fault: "", ...more },
+});
 const GOOD = template("train.yaml", { form: { script: "/shared/t.py", nodes: 4 } });
 const BROKEN = template("<b>.yml", { fault: "/shared/x.yml:3:1: nodse: no such field" });
 /** @param {JobTemplate[]} templates @param {string} [trouble] @returns {JobTemplates} */
@@ -21,6 +23,20 @@ test("good templates are choices, broken ones are listed with what is wrong", ()
   assert.match(words, /x.yml:3:1: nodse: no such field/);
   assert.equal(shown(TemplateChoice(props)).match(/<option/g)?.length, 2);
   assert.equal(TemplateChoice({ ...props, kept: kept([]) }), null);
+});
+
+test("a team's files have its account and their owner, and two may have one name", () => {
+  const own = template("train.yaml", { account: "vision", owner: "ada" });
+  const closed = template("", { account: "nlp", fault: "it is not a plain folder" });
+  /** @type {JobTemplate[]} */
+  const chosen = [];
+  /** @param {JobTemplate | null} each */
+  const choose = (each) => void (each && chosen.push(each));
+  const props = { kept: kept([GOOD, own, closed]), chosen: "vision/train.yaml", choose };
+  const words = texts(TemplateChoice(props));
+  assert.match(words, /none train vision: train \(of ada\)/);
+  assert.match(words, /for all users or by your team/);
+  assert.match(words, /nlp\/ cannot be used: it is not a plain folder/);
 });
 
 test("a folder that is not taken is stated, and that no template can be read", () => {

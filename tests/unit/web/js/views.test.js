@@ -531,7 +531,8 @@ test("the fields next to a script hold what its lines ask for, and send what was
   const values = submit.scriptValues({}, given, "/shared");
   const empty = { partition: "", account: "", qos: "", array: "", output: "" };
   assert.deepEqual(values, {
-    ...{ name: "train", workdir: "/shared/run", nodes: "2", gpus: "", minutes: "", ...empty },
+    ...{ name: "train", workdir: "/shared/run", nodes: "2", gpus: "", minutes: "", mail: "" },
+    ...empty,
   });
   const plain = { script: "#!/bin/sh\nls\n", name: "", workdir: "/shared/run", ...empty };
   assert.deepEqual(submit.scriptBody(script, values, given), plain);

@@ -6,13 +6,17 @@ import asyncio
 import os
 from collections.abc import Coroutine
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from starlette.datastructures import Headers
 
 from corral.spec.sections.page_login import HeaderLogin, PageLogin
 from corral.web.listener.peers import Peer
 from corral.web.login import secret_file
+from corral.web.routes import view
+from corral.web.state import NAMED_S, still_in
 from tests.unit.web.login.common import PROXY, Site, known
 
 __all__ = ["known"]
@@ -200,12 +204,42 @@ def test_another_person_at_the_proxy_has_no_session(
         async with Site(monkeypatch, ways) as site:
             page = site.page
             page.csrf = (await page.post("login/header", {}, **headers())).json()["csrf"]
-            assert (await page.get("me", headers=headers("lee"))).status_code == 401
             assert (await page.get("me")).status_code == 401, "not by the proxy"
             site.peer = Peer("loopback uid 1000", 1000)
             assert (await page.get("me", headers=headers())).status_code == 401
             site.peer = Peer(f"loopback uid {PROXY}", PROXY)
             assert (await page.get("me", headers=headers())).status_code == 200
+            assert (await page.get("me", headers=headers("lee"))).status_code == 401
+            # It has ended: live streams of before would go on with the first one's view.
+            assert not page.app.state.corral.sessions._open
+            assert (await page.get("me", headers=headers())).status_code == 401
+
+    run(work())
+
+
+def test_live_streams_end_where_the_proxy_names_their_person_no_more(
+    ways: PageLogin, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A stream is one request: whom the proxy names since then only another request reports."""
+    monkeypatch.setattr(view, "KEEP_S", 0.02)
+    monkeypatch.setattr(view, "RENEW_S", 0.2)
+
+    async def work() -> None:
+        async with Site(monkeypatch, ways) as site:
+            page = site.page
+            page.csrf = (await page.post("login/header", {}, **headers())).json()["csrf"]
+            async with asyncio.timeout(20):
+                first = await page.get("events", headers=headers())
+            assert "data: " in first.text
+            assert "logout" not in first.text, "the page connects again, through the proxy"
+            (session,) = page.app.state.corral.sessions._open.values()
+            request: Any = SimpleNamespace(
+                headers={}, cookies=page.http.cookies, app=page.app, state=SimpleNamespace()
+            )
+            request.headers = Headers({"host": "127.0.0.1:8080"})
+            assert still_in(request)
+            session.named -= NAMED_S
+            assert not still_in(request), "of a log that is followed, too"
 
     run(work())
 

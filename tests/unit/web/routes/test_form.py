@@ -12,11 +12,15 @@ from typing import Any
 import pytest
 
 from corral import api
+from corral.errors import Code, CorralError
 from corral.jobs import submit as submission
 from corral.jobs.upload.manifest import NO_FILES
+from corral.slurm.rest.commands import sbatch_of
+from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
 from corral.web import schemas
+from corral.web.slurm.slurmrest import Login
 from corral.web.users.user_commands import BySsh
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.shapes import held
@@ -50,6 +54,7 @@ class Sent(BySsh):
     def __init__(self) -> None:
         super().__init__(ClusterSpec.model_validate(spec()))
         self.jobs: list[api.JobSpec] = []
+        self.scripts: list[Submission] = []
 
     async def submit(self, login: object, job: api.JobSpec) -> int:
         self.jobs.append(job)
@@ -57,6 +62,14 @@ class Sent(BySsh):
 
     async def expected(self, login: object, job: api.JobSpec) -> api.ExpectedStart:
         self.jobs.append(job)
+        return api.ExpectedStart(1795958114, "node1")
+
+    async def script_expected(self, login: object, job: Submission) -> api.ExpectedStart:
+        self.scripts.append(job)
+        if job.partition == "gone":
+            words = "Batch job submission failed: Invalid partition name specified"
+            fields = {"partition": words, "time": words, "mem": words}
+            raise CorralError(Code.SLURM_REFUSED, "Slurm refuses the job", fields=fields)
         return api.ExpectedStart(1795958114, "node1")
 
 
@@ -154,6 +167,168 @@ def test_when_a_job_would_start_is_asked_as_the_viewer() -> None:
             assert reply.json() == {"start_at": 1795958114, "nodes": "node1"}
             (job,) = state.own.jobs
             assert job.user == USER
+
+    run(work())
+
+
+class Directory(Sent):
+    """A cluster whose controller knows more people than its file."""
+
+    people: tuple[str, ...] = ("kim", "zoe")
+
+    async def known(self, login: Login) -> bool:
+        return login.user in self.people
+
+
+def _with_account(rest: FakeRest, user: str) -> None:
+    """An association of this user, as the recorded one of another."""
+    listed = rest.bodies["associations"]["body"]["associations"]
+    recorded = next(entry for entry in listed if entry["user"])
+    listed.append({**recorded, "user": user})
+
+
+def test_people_of_a_directory_submit_by_form_where_they_have_an_account() -> None:
+    """Such a person is in no list of the cluster file: by script was all that the page offered."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        _with_account(rest, "kim")
+        async with Page(rest, spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = own = Directory()
+            await page.login("kim")
+            form = (await page.get("jobs/form")).json()
+            assert (form["can_spec"], form["why_no_spec"]) == (True, "")
+            sweep = {"command": ["a", "{lr}"], "sweep": {"lr": ["1", "2", "3"]}}
+            shown = (await page.post("jobs/preview", sweep)).raise_for_status().json()
+            assert shown["jobs"] == 3
+            assert (await page.post("jobs/spec", sweep)).json() == {"id": 7}
+            assert [job.user for job in own.jobs] == ["kim"]
+
+    run(work())
+
+
+@pytest.mark.parametrize(
+    ("user", "why"),
+    [
+        ("eve", "the controller knows no user eve"),
+        ("zoe", "zoe has no account in Slurm's accounting"),
+        ("Zoe.X", "a job by form takes no user name such as Zoe.X"),
+    ],
+)
+def test_why_there_is_no_form_is_stated_and_nothing_is_submitted(user: str, why: str) -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = own = Directory()
+            await page.login(user)
+            form = (await page.get("jobs/form")).json()
+            assert (form["can_spec"], form["why_no_spec"]) == (False, why)
+            for route in ("preview", "expected", "spec"):
+                reply = await page.post(f"jobs/{route}", {"command": ["true"]})
+                assert (reply.status_code, reply.json()["error"]["message"]) == (403, why)
+            assert not own.jobs
+
+    run(work())
+
+
+def test_without_accounting_whom_the_controller_knows_has_the_form() -> None:
+    here = spec()
+    here["slurm"]["accounting"] = False
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=here) as page:
+            page.app.state.corral.own = Directory()
+            await page.login("zoe")
+            assert (await page.get("jobs/form")).json()["can_spec"]
+
+    run(work())
+
+
+SCRIPT = {"script": "#!/bin/sh\n#SBATCH --mem=4G\nhostname\n", "workdir": "/shared"}
+
+
+def test_when_a_script_would_start_is_asked_by_the_same_route() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            state = page.app.state.corral
+            state.own = own = Sent()
+            await page.login("kim")
+            body = {**SCRIPT, "partition": "main", "minutes": 5, "nodes": 2}
+            reply = await page.post("jobs/expected", body)
+            assert reply.json() == {"start_at": 1795958114, "nodes": "node1"}
+            (job,) = own.scripts
+            options = " ".join(sbatch_of(job))
+            assert "--chdir=/shared --partition=main" in options
+            assert "--nodes=2 --time=5" in options
+
+    run(work())
+
+
+NOTIFY = {
+    "relay": "mail.example.org",
+    "domain": "example.org",
+    "sender": "c@example.org",
+    "webhooks": [{"name": "lab-chat", "url": "https://chat.example.org/secret"}],
+}
+
+
+def test_who_may_get_a_message_is_offered_by_name_and_no_address_is() -> None:
+    here = spec()
+    here["services"]["notify"] = NOTIFY
+
+    async def work() -> None:
+        async with Page(FakeRest(), spec=here) as page:
+            page.app.state.corral.own = own = Sent()
+            await page.login(USER)
+            reply = await page.get("jobs/form")
+            assert reply.json()["recipients"] == [
+                {"name": "lab-chat", "about": "webhook"},
+                {"name": USER, "about": f"mail to {USER}@example.org"},
+            ]
+            assert "secret" not in reply.text
+            await page.post("jobs/spec", {"command": ["true"], "mail": "lab-chat"})
+            assert own.jobs[0].mail == "lab-chat"
+            body = {**SCRIPT, "mail": "lab-chat,ada@example.org"}
+            (await page.post("jobs/expected", body)).raise_for_status()
+            words = " ".join(sbatch_of(own.scripts[0]))
+            assert "--mail-user=lab-chat,ada@example.org --mail-type=END,FAIL" in words
+            (await page.post("jobs", body)).raise_for_status()
+            job = page.rest.sent[-1][2]["job"]
+            assert (job["mail_user"], job["mail_type"]) == (body["mail"], ["END", "FAIL"])
+            refused = await page.post("jobs", {**SCRIPT, "mail": "--uid=0"})
+            assert list(refused.json()["error"]["fields"]) == ["mail"]
+
+    run(work())
+
+
+def test_what_is_wrong_with_a_script_is_at_its_fields() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            page.app.state.corral.own = Sent()
+            await page.login("kim")
+            reply = await page.post("jobs/expected", {**SCRIPT, "partition": "gone"})
+            assert reply.json()["error"]["code"] == "slurm-refused"
+            assert list(reply.json()["error"]["fields"]) == ["partition", "minutes", "mem"]
+            for route in ("jobs/expected", "jobs"):
+                reply = await page.post(route, {**SCRIPT, "nodes": 0, "account": "a b"})
+                fields = reply.json()["error"]["fields"]
+                assert sorted(fields) == ["account", "nodes"], route
+                assert fields["nodes"] == "Input should be greater than or equal to 1"
+
+    run(work())
+
+
+def test_what_slurmrestd_refuses_of_a_script_is_at_its_field() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+        rest.bodies["submit"] = rest.bodies["refused"]
+        async with Page(rest, spec=spec()) as page:
+            await page.login("kim")
+            reply = await page.post("jobs", SCRIPT)
+            (words,) = reply.json()["error"]["fields"].items()
+            assert words[0] == "partition"
+            assert "Invalid partition name specified" in words[1]
 
     run(work())
 

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from corral.errors import Code, CorralError
 from corral.slurm.rest.json_values import number
+from corral.spec.load import load_or_raise
 from corral.web import schemas
 from corral.web.slurm.efficiency import GpuUse
 from corral.web.slurm.response_cache import KEEP_TROUBLE_S, ResponseCache
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.shapes import held
+from tests.unit.web.users.test_owner import EXAMPLES
 
 DBD = "/slurmdb/v0.0.{v}/"
 SHAPES = {
     "mine": schemas.MyWork,
+    "mine/gpus?ids=3": schemas.GpusOfJobs,
     "mine/hours": schemas.WorkHours,
     "mine/efficiency?days=7": schemas.Efficiency,
     "policy/accounts": schemas.Accounts,
@@ -183,6 +187,33 @@ def test_without_accounting_all_is_unknown_and_nothing_is_zero() -> None:
     run(work())
 
 
+@pytest.mark.parametrize(
+    ("example", "service", "why"),
+    [
+        ("laptop.yaml", True, "has no price for machines that are not rented"),
+        ("laptop.yaml", False, "has no price for machines that are not rented"),
+        ("desk-and-cloud.yaml", True, "is recorded where they are rented from: corral ui FILE"),
+        ("desk-and-cloud.yaml", False, "the price of no rented machine is known"),
+    ],
+)
+def test_why_there_is_no_cost_is_stated(
+    example: str, service: bool, why: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
+    cluster = load_or_raise(EXAMPLES / example).model_dump(mode="json")
+
+    async def work() -> dict[str, Any]:
+        more = {"as_user": "/nowhere"} if service else {}
+        async with Page(accounts_rest(), spec=cluster, service=service, **more) as page:
+            await page.login()
+            return (await page.get("mine/hours")).raise_for_status().json()
+
+    hours = run(work())
+    held(schemas.WorkHours, hours)
+    assert [period["cost"] for period in hours["periods"]] == [None, None]
+    assert why in hours["why_no_cost"]
+
+
 @pytest.mark.parametrize("api", [40, 42])
 def test_hours_and_what_ended_jobs_used(api: int) -> None:
     async def work() -> tuple[Any, Any]:
@@ -195,6 +226,7 @@ def test_hours_and_what_ended_jobs_used(api: int) -> None:
     assert (week["days"], month["days"], week["jobs"]) == (7, 30, 3)
     assert week["gpu_hours"] > 0
     assert week["cost"] is None, "the controller's page has no ledger"
+    assert hours["why_no_cost"] == "no price is known without the cluster file"
     by_name = {job["name"]: job for job in ended["jobs"]}
     burn, lazy = by_name["burn"], by_name["lazy"]
     assert 0.1 < burn["cpu"] < 0.5, "one of two CPUs, part of the time"

@@ -9,20 +9,22 @@ import socket
 import subprocess
 import time
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from corral.api import Extras, LogPiece, LogQuestion, Recorded
-from corral.api.page.job_logs import log_script
+from corral.api.page.job_logs import LogBounds, log_script
 from corral.errors import Code, CorralError
 from corral.slurm.records import Job
+from corral.spec.load import load_or_raise
 from corral.web import schemas
 from corral.web.login.client import TokenProgram
 from corral.web.routes import jobs, output
+from corral.web.routes.streams import Streams
 from corral.web.slurm.slurmrest import Login
 from corral.web.users import user_commands
 from corral.web.users.user_commands import ByHelper
@@ -662,6 +664,127 @@ def test_what_the_helper_answers_is_taken_up_to_a_length(tmp_path: Path) -> None
     assert "longer than 4 MiB" in run(work(b"x" * (5 << 20)))
     assert "not JSON" in run(work(b"x\n"))
     assert "not an object" in run(work(b"[]\n"))
+
+
+class Endless(PrintedLines):
+    """A file of 1 GB whose blocks are asked for, and come once they may."""
+
+    def __init__(self) -> None:
+        self.gate = asyncio.Event()
+        self.blocks: list[int] = []
+
+    async def log(
+        self, login: Login, job: Job, question: LogQuestion, on_line: Callable[[str], None]
+    ) -> None:
+        if question.do == "files":
+            on_line(f"F batch {1 << 30} 1 YQ==")
+            return
+        self.blocks.append(question.end - question.start)
+        await self.gate.wait()
+
+
+def test_downloads_of_a_user_take_little_of_the_services_memory() -> None:
+    """48 at once with 8 MiB each were 384 MiB for one user, of the service's 1 GB."""
+
+    async def work() -> tuple[list[int], list[int]]:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            page.app.state.corral.own = own = Endless()
+            path = "jobs/1/log/download"
+            loading = [asyncio.create_task(page.get(path)) for _ in range(2)]
+            while len(own.blocks) < 2:  # noqa: ASYNC110  # requests begin on their own
+                await asyncio.sleep(0.01)
+            more = [(await page.get(path)).status_code for _ in range(3)]
+            # Live views are counted apart: a download closes no page.
+            assert not page.app.state.corral.streams._open
+            own.gate.set()
+            await asyncio.gather(*loading)
+            return more, own.blocks
+
+    more, blocks = run(asyncio.wait_for(work(), 30))
+    assert more == [429] * 3
+    assert 2 * max(blocks) <= 8 << 20
+
+
+def test_downloads_of_all_users_have_a_limit() -> None:
+    streams = Streams(2, "downloads", of_all=3)
+    with ExitStack() as stack:
+        for user in ("kim", "kim", "ada"):
+            stack.enter_context(streams.counted(user))
+        with pytest.raises(CorralError, match="all users together have 3 downloads"):
+            stack.enter_context(streams.counted("eve"))
+    with streams.counted("eve"):
+        pass
+
+
+def test_more_than_was_asked_for_is_not_taken() -> None:
+    """The job's user may print what they like: 24 MB were taken for each block of a download."""
+    bounds = LogBounds(LogQuestion(do="read", name="batch", start=0, end=90_000))
+    line = piece("batch", 0, b"x" * 45_000)
+    with pytest.raises(CorralError, match="longer than what was asked for"):
+        for _ in range(20):
+            bounds.take(line)
+    complete = LogBounds(LogQuestion(do="read", name="batch", start=5, end=5 + output.BLOCK))
+    for at in range(0, output.BLOCK, 45_000):
+        complete.take(piece("batch", at, b"x" * 45_000))
+
+
+def test_a_viewer_who_does_not_read_keeps_few_characters() -> None:
+    """64 pieces of 60,000 characters, in each of 48 logs: 184 MB for one user."""
+
+    async def work() -> tuple[int, int]:
+        own: Any = None
+        viewer = output.Output(own, cast("Any", None), cast("Any", None), Job(id=1), "all")
+        for at in range(63):
+            viewer._take(piece("batch", at * 45_000, b"x" * 45_000))
+        waiting = sum(len(line or "") for line in viewer._queue._queue)  # type: ignore[attr-defined]
+        await viewer._queue.put(None)
+        async for _ in viewer.batches():
+            pass
+        return waiting, viewer._waiting
+
+    waiting, left = run(work())
+    assert waiting <= output.WAITING_CHARACTERS
+    assert left == 0
+
+
+@pytest.mark.parametrize("path", ["profile", "profile.json.gz"])
+def test_profiles_wait_for_each_other_too(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    """Each reads all recordings of a job on its nodes, and merges their traces in memory."""
+    now = most = 0
+    gate = asyncio.Event()
+
+    class Nothing:
+        def as_dict(self) -> dict[str, Any]:
+            return {"ranks": [], "slowest": None, "recordings": []}
+
+        def timeline(self) -> bytes:
+            return b""
+
+    async def job_profile(*_: Any) -> Any:
+        nonlocal now, most
+        now += 1
+        most = max(most, now)
+        await gate.wait()
+        now -= 1
+        return Nothing()
+
+    monkeypatch.setattr(jobs.api, "job_profile", job_profile, raising=False)
+    declared = load_or_raise(Path(__file__).parents[4] / "examples" / "laptop.yaml")
+
+    async def work() -> tuple[int, int]:
+        async with Page(FakeRest(), spec=declared.model_dump(mode="json")) as page:
+            await page.login()
+            asked = [asyncio.create_task(page.get(f"jobs/1/{path}")) for _ in range(36)]
+            done, _ = await asyncio.wait(asked, timeout=1)
+            gate.set()
+            refused = [(await task).status_code for task in asked].count(429)
+            assert len(done) == refused
+            return most, refused
+
+    most_at_once, refused = run(work())
+    assert most_at_once == (4 if path == "profile" else 2)
+    assert refused == (4 if path == "profile" else 34)
 
 
 def test_a_helper_that_dies_is_out_of_reach(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.slurm.rest.past_jobs import MOST, Past
 from corral.web import as_user
-from corral.web.settings import Settings
+from corral.web.settings import Declared, Settings
 from corral.web.slurm import commands
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.past_jobs import AT_ONCE, KEEP_S, KEEP_TROUBLE_S, MOST_KEPT, PastJobs
@@ -310,7 +310,7 @@ def test_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commands.api, "slurm_command", command)
 
     async def work() -> None:
-        slurm: Any = ByCommands(None)  # type: ignore[arg-type]
+        slurm: Any = ByCommands(Declared(None))  # type: ignore[arg-type]
         ended = await slurm.past(KIM, 7, "")
         assert [(job.id, job.exit_status) for job in ended.jobs] == [(7, 3)]
         assert ran[0][0] == "kim"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,17 @@ from tests.unit.web.routes.test_form import USER
 from tests.unit.web.shapes import held
 from tests.unit.web.users.test_owner import spec
 
-# All is root's here, but what has kims- in its name: who runs the tests may be anybody.
+# All is root's here, but what has kims-, zoes- or eves- in its name: who runs the tests may be
+# anybody. Zoe is of the group of all files, eve is not.
 STAT = """#!/bin/sh
 for path; do :; done
 user=root uid=0
-case $path in *kims-*) user=kim uid=1000 ;; esac
+[ "$path" != . ] || path=$PWD
+case ${path##*/} in
+  kims-*) user=kim uid=1000 ;;
+  zoes-*) user=zoe uid=1001 ;;
+  eves-*) user=eve uid=1002 ;;
+esac
 real=$({stat} "$@") || exit 1
 case $* in
   *"%u %U %a"*) echo "$uid $user ${real##* }" ;;
@@ -42,6 +48,11 @@ case $* in
   *%U*) echo "$user" ;;
   *) echo "$real" ;;
 esac
+"""
+
+
+ID = """#!/bin/sh
+[ "$1 $2" = "-G zoe" ] && echo "5 {gid}" || echo 5
 """
 
 
@@ -57,19 +68,26 @@ class Shared:
         self.bin = folder / "bin"
         self.bin.mkdir()
         (self.bin / "stat").write_text(STAT.replace("{stat}", str(shutil.which("stat"))))
-        (self.bin / "stat").chmod(0o755)
+        (self.bin / "id").write_text(ID.replace("{gid}", str(self.folder.stat().st_gid)))
+        for name in ("stat", "id"):
+            (self.bin / name).chmod(0o755)
 
     def add(self, name: str, text: str = "command: [hostname]\n", mode: int = 0o644) -> None:
         (self.folder / name).write_text(text)
         (self.folder / name).chmod(mode)
 
-    def listed(self) -> subprocess.CompletedProcess[str]:
+    def team(self, account: str, mode: int) -> Path:
+        (self.folder / account).mkdir()
+        (self.folder / account).chmod(mode)
+        return self.folder / account
+
+    def listed(self, *accounts: str) -> subprocess.CompletedProcess[str]:
         env = {**os.environ, "PATH": f"{self.bin}:{os.environ['PATH']}"}
-        argv = ["sh", "-c", str(templates_script(str(self.mount)))]
+        argv = ["sh", "-c", str(templates_script(str(self.mount), accounts))]
         return subprocess.run(argv, env=env, capture_output=True, text=True)
 
-    def read(self) -> tuple[list[TemplateFile], bool]:
-        listed = self.listed()
+    def read(self, *accounts: str) -> tuple[list[TemplateFile], bool]:
+        listed = self.listed(*accounts)
         assert listed.returncode == 0, listed.stderr
         return read_templates(listed.stdout)
 
@@ -136,9 +154,53 @@ def test_more_files_than_are_read_are_not_left_out_silently(shared: Shared) -> N
     assert (len(files), more) == (MOST_TEMPLATES, True)
 
 
+def test_a_team_keeps_templates_in_a_folder_that_root_gave_it(shared: Shared) -> None:
+    shared.add("all.yaml")
+    folder = shared.team("kims-team", 0o775)
+    for name in ("kims-a.yaml", "zoes-b.yaml", "eves-c.yaml", "root.yml"):
+        shared.add(f"kims-team/{name}")
+    shared.add("kims-team/kims-open.yaml", mode=0o646)
+    (folder / "kims-link.yaml").symlink_to("/etc/passwd")
+    os.mkfifo(folder / "kims-pipe.yaml")
+    shared.add("kims-team/kims-big.yaml", "#" * (LONGEST_TEMPLATE + 1))
+    shared.team("others", 0o755)
+    shared.add("others/x.yaml")
+    files, more = shared.read("kims-team", "none", "../templates", ".", "-x")
+    assert not more
+    good = [(f.account, f.name, f.owner) for f in files if not f.trouble]
+    assert good == [
+        ("", "all.yaml", "root"),
+        ("kims-team", "kims-a.yaml", "kim"),
+        ("kims-team", "root.yml", "root"),
+        ("kims-team", "zoes-b.yaml", "zoe"),
+    ]
+    assert {f.name: f.trouble for f in files if f.trouble} == {
+        "eves-c.yaml": "it belongs to eve, who is not of the team",
+        "kims-open.yaml": "others than the team may write to it",
+        "kims-big.yaml": f"it is larger than {LONGEST_TEMPLATE} bytes",
+        **dict.fromkeys(("kims-link.yaml", "kims-pipe.yaml"), "it is not a plain file"),
+    }
+    folder.chmod(0o755)  # its owner alone writes there
+    files, _ = shared.read("kims-team")
+    assert [f.name for f in files if f.account and not f.trouble] == ["kims-a.yaml", "root.yml"]
+
+
+def test_a_teams_folder_that_all_may_write_to_is_not_taken(shared: Shared) -> None:
+    shared.team("open", 0o777)
+    shared.add("open/kims-a.yaml")
+    (shared.folder / "link").symlink_to(shared.folder / "open")
+    files, _ = shared.read("open", "link")
+    assert [(f.account, f.name, f.trouble) for f in files] == [
+        ("link", "", "it is not a plain folder"),
+        ("open", "", "others than its owner and group may write to it"),
+    ]
+
+
 FOLDER = "/shared/corral/templates"
 FILES = (
-    TemplateFile("train.yaml", "script: train.py\nargs: [--lr, 1e-3]\nnodes: 4\ntime: 12h\n"),
+    TemplateFile(
+        "train.yaml", "script: train.py\nargs: [--lr, 1e-3]\nnodes: 4\ntime: 12h\n", owner="root"
+    ),
     TemplateFile("broken.yaml", "command: [a]\nnodse: 4\nnodes: x\n"),
     TemplateFile("yaml.yaml", "command: [a\n"),
     TemplateFile("kims.yaml", trouble="it belongs to kim and must be root's"),
@@ -152,8 +214,12 @@ class Keeping:
     def __init__(self, folder: TemplateFolder) -> None:
         self.folder = folder
 
-    async def templates(self, login: Any) -> TemplateFolder:
+    async def templates(self, login: Any, accounts: Sequence[str]) -> TemplateFolder:
+        self.accounts = accounts
         return self.folder
+
+    async def known(self, login: Any) -> bool:
+        return login.user == "kim"
 
 
 def asked(folder: TemplateFolder, user: str = USER) -> dict[str, Any]:
@@ -172,7 +238,7 @@ def test_a_template_is_a_filled_form_or_its_fault() -> None:
     assert (answer["folder"], answer["trouble"]) == (FOLDER, "")
     train, broken, unread, kims, mine = answer["templates"]
     assert train == {
-        "name": "train.yaml",
+        **{"name": "train.yaml", "account": "", "owner": "root"},
         "form": {
             "script": f"{FOLDER}/train.py",
             "args": ["--lr", "1e-3"],
@@ -191,6 +257,23 @@ def test_a_template_is_a_filled_form_or_its_fault() -> None:
     assert mine["form"] == {"command": ["a"]}
     assert "user root" in mine["notes"]["options"]
     assert "lock.txt" in mine["notes"]["options"]
+
+
+def test_the_teams_are_those_of_the_viewers_accounts() -> None:
+    file = TemplateFile("t.yaml", "script: t.py\n", account="vision", owner="ada")
+
+    async def work() -> tuple[Keeping, dict[str, Any]]:
+        async with Page(FakeRest(), spec=spec()) as page:
+            page.app.state.corral.own = own = Keeping(TemplateFolder(FOLDER, (file,)))
+            await page.login("kim")
+            return own, (await page.get("jobs/templates")).raise_for_status().json()
+
+    own, answer = asyncio.run(work())
+    assert own.accounts == ["idle", "vision"]
+    held(schemas.JobTemplates, answer)
+    (only,) = answer["templates"]
+    assert (only["account"], only["owner"]) == ("vision", "ada")
+    assert only["form"] == {"script": f"{FOLDER}/vision/t.py"}
 
 
 def test_a_refused_folder_is_stated() -> None:
@@ -213,15 +296,15 @@ def test_what_the_helper_sends(monkeypatch: pytest.MonkeyPatch) -> None:
         assert here
         return folder
 
-    async def replies(*_: Any, do: str) -> AsyncIterator[dict[str, Any]]:
-        assert do == "templates"
+    async def replies(*_: Any, do: str, fields: Any) -> AsyncIterator[dict[str, Any]]:
+        assert (do, fields) == ("templates", {"accounts": ["vision"]})
         for reply in sent:
             yield reply
 
     async def work() -> TemplateFolder:
         request = as_user.Request(token="t", do="templates")
         await as_user._act(request, ClusterSpec.model_validate(spec()), Login("kim", "t"), None)
-        return await ByHelper("/nowhere").templates(Login("kim", "t"))
+        return await ByHelper("/nowhere").templates(Login("kim", "t"), ("vision",))
 
     monkeypatch.setattr(api, "job_templates", kept)
     monkeypatch.setattr(as_user, "_answer", sent.append)

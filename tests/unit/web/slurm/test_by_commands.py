@@ -10,6 +10,7 @@ import pytest
 
 from corral.api.operations.nodes import CommandResult
 from corral.slurm.records import Partition
+from corral.web.settings import Declared
 from corral.web.slurm import commands
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.slurmrest import Login
@@ -31,7 +32,7 @@ def test_partitions_of_22_05_come_with_their_state_and_limits(
         return CommandResult(0, f"{line}\n", "")
 
     monkeypatch.setattr(commands.api, "slurm_command", command)
-    slurm: Any = ByCommands(None)  # type: ignore[arg-type]
+    slurm: Any = ByCommands(Declared(None))  # type: ignore[arg-type]
     assert asyncio.run(slurm.partitions(Login("kim", "t"))) == (
         Partition("main", "DOWN", "node[0-2]", 3, 86400, 2),
     )

@@ -16,6 +16,7 @@ from corral.slurm.records import Association, Job
 from corral.slurm.rest import policy
 from corral.web import figures
 from corral.web.figures import BySsh, Prometheus
+from corral.web.settings import Declared
 from corral.web.slurm import commands, efficiency, quota
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.efficiency import DAY_S, GpuUse
@@ -163,7 +164,7 @@ def test_a_job_of_few_samples_has_no_figure() -> None:
 
 
 def test_without_prometheus_what_has_passed_is_unknown() -> None:
-    source: Any = BySsh(None)  # type: ignore[arg-type]
+    source: Any = BySsh(Declared(None))  # type: ignore[arg-type]
     with pytest.raises(CorralError, match="only Prometheus keeps it"):
         asyncio.run(source.busy([job(1, 1, 2)], 7))
 
@@ -177,7 +178,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, result: CommandResult) -> Any:
         return result
 
     monkeypatch.setattr(commands.api, "slurm_command", command)
-    slurm: Any = ByCommands(None)  # type: ignore[arg-type]
+    slurm: Any = ByCommands(Declared(None))  # type: ignore[arg-type]
     return slurm, seen
 
 

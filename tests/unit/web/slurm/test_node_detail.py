@@ -19,9 +19,10 @@ from corral.inspect.xids import xids_by_number
 from corral.roles.services.metrics import alerts
 from corral.slurm.records import Job, Node
 from corral.slurm.states.nodes import NodeState
+from corral.web import app as web_app
 from corral.web import schemas
 from corral.web.figures import Prometheus
-from corral.web.routes.nodes import MOST_EVENTS
+from corral.web.routes.nodes import MOST_EVENTS, last_health
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.node_gpus import given, gpus_of, jobs_on
 from corral.web.slurm.snapshot import Snapshot
@@ -52,6 +53,34 @@ def job(number: int, nodes: str, *detail: str, gpus: int = 1) -> Job:
         gpus=gpus,
         gres_detail=detail,
     )
+
+
+def health(**results: int) -> list[api.Reading]:
+    """A node's metrics of its last check."""
+    lines = [api.Reading("corral_health_check", {"check": c}, float(v)) for c, v in results.items()]
+    return [*lines, api.Reading("corral_health_time_seconds", {}, 1795000000.0)]
+
+
+def test_the_last_health_check_is_that_of_the_nodes_metrics() -> None:
+    """Whom the page of the controller serves read "Unknown here" of it, administrators too."""
+    reason = {"reason": "health.xid: GPU 3: Xid 79", "reason_at": 1794000000}
+    seen = last_health(node("IDLE+DRAIN", **reason), health(xid=2, disk=1, gpus=0, ib=-1))
+    assert (seen["at"], seen["why"]) == (1795000000.0, "")
+    lines = {line["check"]: (line["word"], line["text"]) for line in seen["checks"]}
+    assert lines["health.xid"] == ("fail", "GPU 3: Xid 79")
+    assert lines["health.disk"][0] == "warn" and lines["health.disk"][1].count(". ") >= 1
+    assert lines["health.gpus"] == ("ok", "")
+    assert lines["health.ib"] == ("none", "")
+
+
+def test_without_metrics_what_drained_the_node_is_known_and_the_rest_is_not() -> None:
+    reason = {"reason": "health.disk: /tmp is 99 % full", "reason_at": 1794000000}
+    seen = last_health(node("IDLE+DRAIN", **reason), [])
+    assert seen["checks"] == [{"check": "health.disk", "word": "fail", "text": "/tmp is 99 % full"}]
+    assert seen["at"] == 1794000000
+    assert "no metrics" in seen["why"]
+    other = last_health(node("IDLE+DRAIN", reason="maintenance"), [])
+    assert (other["at"], other["checks"]) == (None, [])
 
 
 @pytest.mark.parametrize(
@@ -252,3 +281,53 @@ def test_a_day_and_the_gpus_come_from_prometheus() -> None:
     run(work())
     assert all('node="gpu1"' in params["query"] for params in asked)
     assert float(asked[1]["end"]) - float(asked[1]["start"]) == 86400
+
+
+SACCTMGR = (
+    "node0|1700000000|1700000600|DRAIN|ola(2001)|billing=8|fan|of rack 2\n"
+    "node0|1700000700|1700000800|DRAIN|ola(2001)|billing=8|fan again\n"
+    "node0|1700001000|Unknown|DOWN*|slurm(64030)|billing=8|Not responding\n"
+)
+
+
+def test_accounting_keeps_outages_from_before_the_page_began(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """slurmctld has the last reason alone; sacctmgr show event has each, and who set it."""
+    asked: list[tuple[str, ...]] = []
+    hides = "none"
+
+    async def command(words: tuple[str, ...]) -> str:
+        if words[0] == "env":
+            asked.append(words)
+            return SACCTMGR
+        private = f"PrivateData = {hides}\n"
+        return private if words[0] == "scontrol" else f"SlurmDBD configuration:\n{private}"
+
+    monkeypatch.setattr(web_app, "_slurm_commands", lambda *_: command)
+
+    async def work() -> dict[str, Any]:
+        async with Page(FakeRest(), private=None) as page:
+            await page.login("kim")
+            await page.get("nodes/node0")
+            return (await page.get("nodes/node0")).json()
+
+    detail = run(work())
+    held(schemas.NodeDetail, detail)
+    assert detail["outages"]
+    events = [
+        (e["what"], e["at"], e["by"], e["why"]) for e in detail["events"] if e["at"] < 17e8 + 2e3
+    ]
+    assert events == [
+        ("down", 1700001000, "slurm", "Not responding"),
+        ("resumed", 1700000800, "", ""),
+        ("drained", 1700000700, "ola", "fan again"),
+        ("resumed", 1700000600, "", ""),
+        ("drained", 1700000000, "ola", "fan|of rack 2"),
+    ]
+    assert asked == [asked[0]], "once for all who look"
+    assert "nodes=node0" in asked[0] and "SLURM_TIME_FORMAT=%s" in asked[0]
+    hides = "events"
+    detail = run(work())
+    assert not detail["outages"]
+    assert len(asked) == 1, "the server's own rights show nobody what is hidden"

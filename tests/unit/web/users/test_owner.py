@@ -6,15 +6,22 @@ import asyncio
 import json
 import time
 from collections.abc import Coroutine
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from corral.api.page.token_store import Scope, Wish
+from corral.errors import Code, CorralError
+from corral.events import Event, Kind
 from corral.plan.model import MachineChange, Plan
+from corral.slurm.records import Job
 from corral.spec.load import load_or_raise
+from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of
 from corral.web.routes import owner
+from corral.web.slurm.slurmrest import Login
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
 
@@ -152,3 +159,68 @@ def test_a_program_plans_and_takes_no_place_of_a_persons_plan(
             assert len(applied) == 1
 
     run(work())
+
+
+@pytest.mark.parametrize("saved", [True, False])
+@pytest.mark.parametrize("outcome", ["done", "broken off", "refused"])
+def test_what_reaches_machines_works_with_the_file_that_was_applied(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    outcome: str,
+    *,
+    saved: bool,
+) -> None:
+    """Logs of a job on a new node were read on the controller, until corral ui began again."""
+    planning(monkeypatch)
+    file = tmp_path / "laptop.yaml"
+    text = (EXAMPLES / "laptop.yaml").read_text()
+    file.write_text(text)
+    logs: list[int] = []
+
+    async def applying(declared: ClusterSpec, agreed: Plan, emit: Any) -> None:
+        if outcome == "refused":
+            raise CorralError(Code.STALE_PLAN, "the cluster is another one by now")
+        emit(Event(Kind.CHANGE_DONE, "slurm", node="node3"))
+        if outcome == "broken off":
+            raise CorralError(Code.UNREACHABLE, "node3 is gone")
+
+    async def asked_for(declared: ClusterSpec, *_: Any, **more: Any) -> Any:
+        logs.append(machines(declared))
+        return {}
+
+    monkeypatch.setattr(owner.api, "apply", applying, raising=False)
+    for use_case in ("job_log", "node_figures", "slurm_command"):
+        monkeypatch.setattr(owner.api, use_case, asked_for, raising=False)
+
+    async def work() -> list[int]:
+        rest = FakeRest()
+        async with Page(rest, spec=spec(), source=str(file)) as page:
+            state = page.app.state.corral
+            code = state.sessions.code(login_of(rest.login("kim")))
+            page.csrf = (await page.post("login/code", {"code": code})).json()["csrf"]
+            larger = {"text": text.replace("node[0-2]", "node[0-3]")}
+            if saved:
+                larger["digest"] = owner.api.FileText(file, text).digest
+            assert (await page.post("corral/plan", larger)).status_code == 200
+            await state.background._task
+            plan_id = state.background.as_dict()["result"]["id"]
+            terminal = capsys.readouterr().err.rpartition("type there: ")[2][:6]
+            await page.post("corral/apply", {"plan": plan_id, "code": terminal})
+            await state.background._task
+            login = login_of(rest.login("kim"))
+            await state.own.log(login, Job(id=1), None, print)
+            await state.figures.readings("node3")
+            with suppress(CorralError, AttributeError):
+                await state.past._spare.version(login)
+                await state.past._spare.check(Login("kim", ""))
+            assert len(logs) == 3
+            return logs
+
+    before = machines(load_or_raise(EXAMPLES / "laptop.yaml"))
+    expected = before if outcome == "refused" else before + 1
+    assert run(work()) == [expected] * 3
+
+
+def machines(declared: ClusterSpec) -> int:
+    return len(nodes_of(declared))

@@ -226,3 +226,56 @@ def test_names_are_taken_with_any_port_and_no_others() -> None:
     assert run(work()) == [200, 200, 421, 421, 421, 421, 421]
     assert name_of("[fe80::1]:8765") == "[fe80::1]"
     assert name_of("[fe80::1]") == "[fe80::1]"
+
+
+@pytest.mark.parametrize("left", ["None", "Operator"])
+def test_a_role_that_was_taken_away_is_gone_within_a_minute(left: str) -> None:
+    """It was read at the login alone: up to 8 h of others' figures and jobs."""
+
+    async def work() -> tuple[list[int], list[str]]:
+        rest = FakeRest()
+        async with Page(rest) as page:
+            await page.login("boss", "Operator")
+            sessions, now = page.app.state.corral.sessions, time.time()
+            codes = [(await page.get("jobs/1/figures")).status_code]
+            rest.roles["boss"] = left
+            codes.append((await page.get("jobs/1/figures")).status_code)
+            sessions._clock = lambda: now + 61
+            codes.append((await page.get("jobs/1/figures")).status_code)
+            return codes, [(await page.get("me")).json()["role"]]
+
+    codes, roles = run(work())
+    assert codes == ([200, 200, 403] if left == "None" else [200, 200, 200])
+    assert roles == ["user" if left == "None" else "operator"]
+
+
+def test_a_login_that_slurm_takes_no_more_ends() -> None:
+    async def work() -> list[int]:
+        rest = FakeRest()
+        async with Page(rest) as page:
+            await page.login("kim")
+            sessions, now = page.app.state.corral.sessions, time.time()
+            rest.good.clear()
+            sessions._clock = lambda: now + 61
+            codes = [(await page.get("me")).status_code, (await page.get("me")).status_code]
+            assert not sessions._open
+            return codes
+
+    assert run(work()) == [401, 401]
+
+
+def test_while_slurm_does_not_answer_sessions_stay_as_they_are() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+        async with Page(rest) as page:
+            await page.login("boss", "Administrator")
+            sessions, now = page.app.state.corral.sessions, time.time()
+            rest.down = True
+            sessions._clock = lambda: now + 61
+            reply = await page.get("me")
+            assert (reply.status_code, reply.json()["role"]) == (200, "administrator")
+            asked = sum(rest.asked.values())
+            await page.get("me")
+            assert sum(rest.asked.values()) == asked, "asked once a minute"
+
+    run(work())

@@ -1,9 +1,11 @@
 #!/bin/sh
-# Each node writes its fabric's environment into the job's folder.
+# Each node writes its fabric's environment into the job's folder, and this one the user's own values: as a word of srun's they would
+# be in ps for all users of the node.
 #
 # Installed as: nowhere: part of a job's batch script (jobs/batch/containers)
 # Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
+(umask 077 && printf '%s\n' @env@ >"$folder/variables.env") || fail "the job's environment could not be written"
 node=$(cat <<'END_OF_NODE'
 @settings@
 END_OF_NODE

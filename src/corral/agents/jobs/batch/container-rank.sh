@@ -11,6 +11,6 @@
 library=${LD_LIBRARY_PATH-}
 . "$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env" || exit 1
 [ "$library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
-@env@
+. "$CORRAL_JOB_FOLDER/variables.env" || exit 1
 export PYTHONPATH=@lib@"${PYTHONPATH:+:$PYTHONPATH}"
 [ -w "${HOME:-/}" ] || export HOME="$CORRAL_JOB_FOLDER"

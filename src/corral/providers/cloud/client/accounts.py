@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+from corral import variables
 from corral.errors import Code, CorralError
 from corral.extras import missing_extra
 from corral.providers.cloud.client.rate_limit import Pacer
@@ -146,7 +147,7 @@ def guard_key(cluster: str, cloud: str, environ: Mapping[str, str] = os.environ)
     rehearsal = rehearsal_of(cluster)
     if rehearsal is not None:
         return rehearsal.key
-    own = environ.get(f"{cloud.upper()}_GUARD_API_KEY", "")
+    own = environ.get(variables.guard_key(cloud), "")
     file = key_file(f"{cloud}-guard")
     if own or file.exists():
         return key_of(cloud, {PLACES[cloud].variable: own}, file=file)

@@ -20,6 +20,7 @@ import platformdirs
 
 from corral.errors import Code, CorralError
 from corral.spec.providers import RENTALS
+from corral.variables import other_address
 
 _KEY: Final = re.compile(r"[\x21-\x7e]{8,512}")
 _OTHERS: Final = 0o077
@@ -44,7 +45,7 @@ class Place:
     @property
     def url_variable(self) -> str:
         """Environment variable that names another address: a simulated cloud."""
-        return f"CORRAL_{self.provider.upper()}_URL"
+        return other_address(self.provider)
 
 
 PLACES: Final[Mapping[str, Place]] = MappingProxyType(

@@ -300,6 +300,12 @@ export interface FormValue {
   value: string;
 }
 
+/** How busy the GPUs of some running jobs are. */
+export interface GpusOfJobs {
+  running: RunningJob[];
+  measured: Measured;
+}
+
 /** The state of Slurm's daemons. */
 export interface Head {
   rev: number;
@@ -426,7 +432,10 @@ export interface JobEvent {
 export interface JobForm {
   schema: Record<string, unknown>;
   can_spec: boolean;
+  why_no_spec: string;
   storage: string[];
+  containers: boolean;
+  recipients: Recipient[];
 }
 
 /** A container image on shared storage; size: bytes. */
@@ -480,15 +489,18 @@ export interface JobRow {
 
 /** A job file as a filled form; notes: by field, what is not as it is in the file.
 
-fault: what is wrong with the file, "" for nothing; one on each line. */
+account: whose team keeps it; "" for root, who keeps it for all. name is "" of a team's folder
+that is not taken. fault: what is wrong with the file, "" for nothing; one on each line. */
 export interface JobTemplate {
   name: string;
+  account: string;
+  owner: string;
   form: Record<string, unknown>;
   notes: Record<string, string>;
   fault: string;
 }
 
-/** Job files that are kept for all; trouble: why files of the folder are not listed. */
+/** Job files that are kept, for all or by a team; trouble: why files of the folder are not listed. */
 export interface JobTemplates {
   folder: string;
   trouble: string;
@@ -533,6 +545,13 @@ export interface JournalRow {
   text: string;
   node?: string;
   changes?: string[];
+}
+
+/** The last check of a node's health; at null: unknown; why: what is unknown of it. */
+export interface LastHealth {
+  at: number | null;
+  checks: HealthLine[];
+  why: string;
 }
 
 /** The last proof; None: there was none. */
@@ -803,13 +822,15 @@ export interface NodeColumns {
 
 /** One node; events before ``since`` are known in part, journal: Corral's are among them.
 
-cut: there are older events. */
+outages: those that accounting has of 30 days are among them, too. cut: there are older events. */
 export interface NodeDetail {
   jobs: Rows;
   gpus: NodeGpu[];
   readings: boolean;
+  health: LastHealth;
   events: NodeEvent[];
   since: number;
+  outages: boolean;
   journal: boolean;
   cut: boolean;
 }
@@ -1074,6 +1095,12 @@ export interface RankTimes {
   overlap_ms: number;
   idle_ms: number;
   top: Record<string, unknown>[];
+}
+
+/** Who may get a message at a job's end, by the name that sbatch --mail-user takes. */
+export interface Recipient {
+  name: string;
+  about: string;
 }
 
 /** The answer of a request that failed. */
@@ -1364,8 +1391,9 @@ export interface WorkEvents {
   events: WorkEvent[];
 }
 
-/** Hours of the last 7 and 30 days; cut: at least so many. */
+/** Hours of the last 7 and 30 days; cut: at least so many; why_no_cost: "" where it is known. */
 export interface WorkHours {
+  why_no_cost: string;
   user: string;
   known: boolean;
   why: string;

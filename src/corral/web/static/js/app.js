@@ -147,10 +147,26 @@ async function route() {
   document.title = `${title ?? args.join("/")} · ${viewer.cluster} · Corral`;
   show(null); // the page before ends here, however late this one's sources come
   try {
-    const view = await page.view();
+    const view = await sources(page, mine);
     if (mine === turn) show(h(view, { me: viewer, args, query }));
   } catch (error) {
     if (mine === turn) show(h(FailureCard, { failure: refused(error) }));
+  }
+}
+
+/**
+ * The sources of a page, which begin.js has opened again where they were lost.
+ * @param {Page} page
+ * @param {number} mine
+ */
+async function sources(page, mine) {
+  try {
+    const view = await page.view();
+    document.dispatchEvent(new Event("sourcescame"));
+    return view;
+  } catch (error) {
+    if (mine === turn) document.dispatchEvent(new Event("sourceslost"));
+    throw error;
   }
 }
 

@@ -414,29 +414,25 @@ class NodesCard extends Component {
     const { test, wrong } = nodeTest(chosen.filter);
     const { groups, kinds, count } = arranged(now.nodes.values(), test, chosen.grouping);
     const none = now.loaded ? "No node matches." : "Asking Slurm…";
-    return el(
-      "div",
-      { class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Nodes"),
-        h(Legend, { words: this.props.me.node_kinds, kinds }),
-      ),
-      el(
-        "div",
-        { class: "row" },
-        this.controls(count),
-        el("span", { class: "reason", role: "status" }, wrong),
-      ),
-      this.bulk(test, count),
-      el("br"),
-      el(
-        "div",
-        { class: "groups" },
-        count ? null : el("p", { class: "dim" }, none),
-        groups.map(([name, nodes]) => h(Group, { key: name, name, nodes, count })),
-      ),
+    return view.card(
+      "Nodes",
+      [
+        el(
+          "div",
+          { class: "row" },
+          this.controls(count),
+          el("span", { class: "reason", role: "status" }, wrong),
+        ),
+        this.bulk(test, count),
+        el("br"),
+        el(
+          "div",
+          { class: "groups" },
+          count ? null : el("p", { class: "dim" }, none),
+          groups.map(([name, nodes]) => h(Group, { key: name, name, nodes, count })),
+        ),
+      ],
+      h(Legend, { words: this.props.me.node_kinds, kinds }),
     );
   }
 }
@@ -457,8 +453,12 @@ class Timeline extends Component {
     const seconds = past.at.length ? past.at[past.at.length - 1] - past.at[0] : 0;
     if (this.state.shown || (past.at.length < 3 && seconds < FIRST_PLOT_S)) return;
     this.setState({ shown: true });
-    const { timeline } = await import("../lib/curves.js");
-    const plot = await timeline(this.place.current, past, Boolean(now.head?.counts.gpus));
+    const sources = await import("../lib/curves.js").catch(() => null);
+    if (!sources) {
+      this.setState({ shown: false }); // the next state of the cluster asks again
+      return;
+    }
+    const plot = await sources.timeline(this.place.current, past, Boolean(now.head?.counts.gpus));
     if (this.ended) plot.close();
     else this.plot = plot;
   };
@@ -476,11 +476,13 @@ class Timeline extends Component {
   }
 
   render() {
-    return el(
-      "div",
-      { class: "card", hidden: !this.state.shown },
-      el("h2", null, "Since this page was opened"),
+    return view.card(
+      "Since this page was opened",
       el("div", { class: "plot", ref: this.place }),
+      null,
+      {
+        hidden: !this.state.shown,
+      },
     );
   }
 }
@@ -529,7 +531,11 @@ export class ClusterPage extends Component {
   componentDidMount() {
     this.stop = listen("head", () => this.forceUpdate());
     const { me } = this.props;
-    if (me.figures) import("./trends.js").then(({ Trends }) => this.setState({ trends: Trends }));
+    if (me.figures)
+      import("./trends.js").then(
+        ({ Trends }) => this.setState({ trends: Trends }),
+        () => this.forget(),
+      );
     else this.forget();
     if (!me.owner || !me.corral) return;
     /** @type {Promise<LastProof>} */

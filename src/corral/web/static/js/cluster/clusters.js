@@ -100,20 +100,17 @@ export function ClusterCard({ name, url, seen, now }) {
     seen.why === "logged-out"
       ? el("a", { class: "button", href: url, target: "_blank", rel: "noopener" }, "Log in")
       : null;
-  return el(
-    "section",
-    { class: "card", "aria-label": name },
-    el(
-      "div",
-      { class: "row between" },
-      el("h2", null, el("a", { href: `${url}#cluster` }, name)),
-      badge(word, kind),
-    ),
-    about ? el("p", { class: "reason" }, about) : null,
-    login ? el("p", null, login) : null,
-    seen.summary
-      ? el("div", { class: stale ? "dim" : "" }, h(Figures, { summary: seen.summary }))
-      : null,
+  return card(
+    el("a", { href: `${url}#cluster` }, name),
+    [
+      about ? el("p", { class: "reason" }, about) : null,
+      login ? el("p", null, login) : null,
+      seen.summary
+        ? el("div", { class: stale ? "dim" : "" }, h(Figures, { summary: seen.summary }))
+        : null,
+    ],
+    badge(word, kind),
+    { "aria-label": name },
   );
 }
 

@@ -1,7 +1,7 @@
 // Accounts, QOS, reservations, licences and the scheduler, for all users; who has the cluster file changes it.
 import { Component, h } from "../../vendor/preact.mjs";
 import { limitLines, limitText } from "../lib/limits.js";
-import { call, Latest } from "../lib/server.js";
+import { Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "../api.js" */
@@ -462,7 +462,7 @@ function Calls({ title, calls, what }) {
   const content = lines.length
     ? h(Table, { heads: [what, ...["number", "mean", "together"].map(number)] }, lines)
     : el("p", { class: "dim" }, "None is reported.");
-  return el("div", { class: "card" }, el("h2", null, title), content);
+  return view.card(title, content);
 }
 
 /** @param {number | null} value @param {string} word */
@@ -494,13 +494,7 @@ function DaemonFacts({ since: at, events, threads, agents, database }) {
  * @param {ComponentChildren} facts
  */
 const factsCard = (title, about, facts) =>
-  el(
-    "div",
-    { class: "card" },
-    el("h2", null, title),
-    about ? el("p", { class: "dim" }, about) : null,
-    facts,
-  );
+  view.card(title, [about ? el("p", { class: "dim" }, about) : null, facts]);
 
 /** @param {{ data: api.SchedulerState }} props */
 export function SchedulerView({ data }) {
@@ -560,8 +554,70 @@ export const LISTS = {
   licenses: [["licenses", "licence"]],
 };
 
-/** How changes are made. @param {{ owner?: Owner, why: string, reading: boolean }} props */
-export function HowToChange({ owner, why, reading }) {
+/**
+ * What a tab's list is changed by: in the cluster file, and what the file does not declare in Slurm.
+ * @type {Record<string, { file: string, slurm: string } | undefined>}
+ */
+const CHANGED_BY = {
+  accounts: {
+    file: "corral edit users NAME limits.gpus=4",
+    slurm: "sacctmgr modify user NAME set GrpTRES=gres/gpu=4",
+  },
+  qos: {
+    file: "corral edit qos NAME priority=10",
+    slurm: "sacctmgr modify qos NAME set Priority=10",
+  },
+  reservations: {
+    file: "corral edit reservations NAME duration=4:00",
+    slurm: "scontrol update reservationname=NAME duration=4:00:00",
+  },
+  licenses: { file: "corral edit licenses NAME count=10", slurm: "" },
+};
+
+/**
+ * What to do where this page cannot: it has no cluster file, and changes nothing around it.
+ * @param {{ tab: string, why: string, administrator: boolean }} props
+ */
+function ElsewhereSteps({ tab, why, administrator }) {
+  const commands = CHANGED_BY[tab];
+  if (!commands) return el("p", { class: "dim" }, "There is nothing to change here.");
+  const code = (/** @type {string} */ text) => el("code", null, text);
+  const { file, slurm } = commands;
+  const by = administrator
+    ? "As Slurm's administrator you may, on a node: "
+    : "Slurm's administrators may, on a node: ";
+  return el(
+    "div",
+    { class: "dim" },
+    el("p", null, `This page changes nothing here${why ? `: ${why}` : ""}.`),
+    el(
+      "ul",
+      null,
+      el(
+        "li",
+        null,
+        "What the cluster file declares: who keeps that file runs, on its machine, ",
+        ...[code(file), " and then ", code("corral up"), ", or opens this page there by "],
+        ...[code("corral ui FILE"), "."],
+      ),
+      slurm
+        ? el(
+            "li",
+            null,
+            ...["What the file does not declare: ", by, code(slurm), ". "],
+            "What the file declares is set back by the next ",
+            ...[code("corral up"), "."],
+          )
+        : null,
+    ),
+  );
+}
+
+/**
+ * How changes are made.
+ * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, administrator?: boolean }} props
+ */
+export function HowToChange({ owner, why, reading, tab = "accounts", administrator = false }) {
   if (reading) return el("p", { class: "dim" }, "The cluster file is read…");
   const code = (/** @type {string} */ text) => el("code", null, text);
   if (owner) {
@@ -576,15 +632,7 @@ export function HowToChange({ owner, why, reading }) {
       ...[code("sacctmgr"), " or ", code("scontrol"), `, and the file has nothing of it.${held}`],
     );
   }
-  return el(
-    "p",
-    { class: "dim" },
-    "This page changes nothing here",
-    why ? `: ${why}. ` : ". ",
-    "What the cluster file declares is changed where that file is: ",
-    ...[code("corral edit users NAME limits.gpus=4 && corral up"), "; the rest with "],
-    ...[code("sacctmgr"), " and ", code("scontrol"), "."],
-  );
+  return h(ElsewhereSteps, { tab, why, administrator });
 }
 
 /** @typedef {{ tab: string, q: string, data: Data | null, wrong: Refused | null }} PolicyState */
@@ -629,13 +677,8 @@ export class PolicyPage extends Component {
   }
 
   load = () => {
-    /** @type {Promise<Data>} */
-    const answer = call(`policy/${this.state.tab}`);
-    this.newest.take(
-      answer,
-      (data) => this.setState({ data, wrong: null }),
-      (wrong) => this.setState({ wrong }),
-    );
+    const show = (/** @type {Data} */ data) => this.setState({ data, wrong: null });
+    this.newest.ask(`policy/${this.state.tab}`, show, (wrong) => this.setState({ wrong }));
   };
 
   /** @param {string} q */
@@ -696,7 +739,10 @@ export class PolicyPage extends Component {
         adds,
       ),
       el("div", { key: `${tab} content`, class: plain ? "" : "card" }, this.content()),
-      h(HowToChange, { key: "how", owner, why, reading }),
+      h(HowToChange, {
+        ...{ key: "how", owner, why, reading, tab },
+        administrator: this.props.me.role === "administrator",
+      }),
     ];
   }
 }

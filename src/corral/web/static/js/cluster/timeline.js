@@ -3,7 +3,7 @@ import { Component, h } from "../../vendor/preact.mjs";
 import { nodeTest } from "../nodes/filter.js";
 import { Gantt } from "./gantt.js";
 import { listen, now } from "../lib/event_stream.js";
-import { call, Latest } from "../lib/server.js";
+import { Latest } from "../lib/server.js";
 import { SpanChips, SPANS } from "../lib/spans.js";
 import { addressOf, clock, el, formatted, keepAddress, many } from "../lib/view.js";
 /** @import { Me, NodeRow, Timeline } from "../api.js" */
@@ -101,12 +101,9 @@ export class TimelinePage extends Component {
   }
 
   load() {
-    /** @type {Promise<Timeline>} */
-    const answer = call(`timeline?span=${this.state.chosen.span}`);
-    this.newest.take(
-      answer,
-      (data) => this.setState({ data, wrong: "" }),
-      (failure) => this.setState({ wrong: failure.message }),
+    const show = (/** @type {Timeline} */ data) => this.setState({ data, wrong: "" });
+    this.newest.ask(`timeline?span=${this.state.chosen.span}`, show, (failure) =>
+      this.setState({ wrong: failure.message }),
     );
   }
 

@@ -1,7 +1,7 @@
 // What the cluster was over an hour, a day or a week: nodes, GPUs, queue and power, from Prometheus.
 import { Component, h } from "../../vendor/preact.mjs";
 import { Curves } from "../lib/curves.js";
-import { call, Latest } from "../lib/server.js";
+import { Latest } from "../lib/server.js";
 import { SpanChips } from "../lib/spans.js";
 import { el } from "../lib/view.js";
 /** @import { ClusterCurves } from "../api.js" */
@@ -57,15 +57,12 @@ export class Trends extends Component {
   }
 
   load() {
-    /** @type {Promise<ClusterCurves>} */
-    const answer = call(`figures/history?span=${this.props.span}`);
-    this.newest.take(
-      answer,
-      (past) => {
-        this.setState({ past, wrong: "" });
-        if (!past.from) this.props.none();
-      },
-      (failure) => this.setState({ wrong: failure.message }),
+    const show = (/** @type {ClusterCurves} */ past) => {
+      this.setState({ past, wrong: "" });
+      if (!past.from) this.props.none();
+    };
+    this.newest.ask(`figures/history?span=${this.props.span}`, show, (failure) =>
+      this.setState({ wrong: failure.message }),
     );
   }
 

@@ -2,7 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { Box } from "../lib/bulk.js";
 import { listen } from "../lib/event_stream.js";
-import { call, Latest, records } from "../lib/server.js";
+import { Latest, records } from "../lib/server.js";
 import { badge, complain, el, formatted, leadsTo, many } from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import { ArrayRow, JobRow, Jobs, StateCount } from "../api.js" */
@@ -109,13 +109,9 @@ export class ArrayTasks extends Component {
     query.set("q", `${query.get("q") ?? ""} array=${this.props.array}`.trim());
     for (const [name, value] of Object.entries({ arrays: "false", offset: "0", limit: `${TASKS}` }))
       query.set(name, value);
-    /** @type {Promise<Jobs>} */
-    const answer = call(`${this.props.list}?${query}`);
-    this.newest.take(
-      answer,
-      ({ columns, rows, total }) => this.setState({ jobs: records(columns, rows), total }),
-      complain,
-    );
+    const show = (/** @type {Jobs} */ { columns, rows, total }) =>
+      this.setState({ jobs: records(columns, rows), total });
+    this.newest.ask(`${this.props.list}?${query}`, show, complain);
   };
 
   componentDidMount() {
@@ -155,4 +151,29 @@ export class ArrayTasks extends Component {
     );
     return [jobs.map(row), total > jobs.length ? more : null];
   }
+}
+
+const PENDING = /^(\d+)_\[([^\]%]*)(?:%\d+)?\]$/;
+
+/**
+ * A job in words; the one record of the tasks of an array that have not begun is several.
+ * @param {string} label
+ */
+export function named(label) {
+  const [, array, tasks] = PENDING.exec(label) ?? [];
+  return array ? `pending tasks ${tasks} of array ${array}` : `job ${label}`;
+}
+
+/**
+ * What is asked before a job is cancelled: what ends by it, and what does not.
+ * @param {string} label
+ */
+export function cancelQuestion(label) {
+  const [, array] = PENDING.exec(label) ?? [];
+  if (!array) {
+    const text = "What it has not saved is lost.";
+    return { title: `Cancel job ${label}?`, text, confirm: "Cancel the job" };
+  }
+  const text = `They will not start. Tasks of array ${array} that have begun go on.`;
+  return { title: `Cancel ${named(label)}?`, text, confirm: "Cancel pending tasks" };
 }

@@ -103,6 +103,14 @@ export function FreeWords({ offered, chosen }) {
 /** @typedef {{ value: string, words?: string }} Offer */
 
 /**
+ * Who may get a message at a job's end.
+ * @param {api.Recipient[]} recipients
+ * @returns {Offer[]}
+ */
+export const mailOffers = (recipients) =>
+  recipients.map(({ name, about }) => ({ value: name, words: about }));
+
+/**
  * What is there for a field that may also be typed.
  * @param {string} name
  * @param {api.JobEnvironments | null} environments
@@ -126,15 +134,16 @@ export function Offers({ name, offers, cut }) {
   if (!offers.length) return null;
   const what = name === "container" ? "image" : "environment";
   const more = cut ? ", not all that are there" : "";
+  const names = offers.map(({ value, words: about }) => `${value} (${about})`).join(", ");
+  const about =
+    name === "mail"
+      ? `${names}: choose, or type an address.`
+      : `${many(offers.length, what)} on shared storage${more}: choose, or type another.`;
   const options = offers.map(({ value, words }) =>
     el("option", { key: value, value, label: words && `${value} (${words})` }),
   );
   return [
     el("datalist", { key: "list", id: `offers-${name}` }, options),
-    el(
-      "small",
-      { key: "words", class: "free offers" },
-      `${many(offers.length, what)} on shared storage${more}: choose, or type another.`,
-    ),
+    el("small", { key: "words", class: "free offers" }, about),
   ];
 }

@@ -1,7 +1,9 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
 import { Component, h } from "../../vendor/preact.mjs";
+import { cancelQuestion, named } from "./arrays.js";
 import { WhyFailed } from "./failure.js";
 import { Curves } from "../lib/curves.js";
+import { gpusFact, IdleGpus } from "./idle.js";
 import { exitOf, gpus, timeOf } from "./jobs.js";
 import { listen, now } from "../lib/event_stream.js";
 import { Log } from "../logs/log.js";
@@ -67,8 +69,8 @@ const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${
 /** @param {string} path */
 const code = (path) => path && el("code", null, path);
 
-/** @param {{ job: api.JobDetail, at?: number }} props */
-export function JobFacts({ job, at = Date.now() / 1000 }) {
+/** @param {{ job: api.JobDetail, at?: number, use?: api.GpusOfJobs | null }} props */
+export function JobFacts({ job, at = Date.now() / 1000, use = null }) {
   const started = job.waiting ? "may start" : "started";
   return el(
     "dl",
@@ -79,6 +81,7 @@ export function JobFacts({ job, at = Date.now() / 1000 }) {
     fact("partition", job.qos ? `${job.partition}, QOS ${job.qos}` : job.partition),
     fact("nodes", job.nodes || many(job.node_count, "node")),
     fact("given", givenWords(job)),
+    fact("use of GPUs", job.running && gpusFact(use, job.id)),
     timeFact(job, at),
     fact("submitted", clock(job.submit_at)),
     fact(started, job.start_at && clock(job.start_at)),
@@ -144,10 +147,7 @@ function RunAndProfile({ job, extras, ranks }) {
     { class: "quiet", type: "button", onClick: download },
     "Download the timeline of all ranks",
   );
-  return el(
-    "div",
-    { class: "card" },
-    el("h2", null, "Run and profile"),
+  return view.card("Run and profile", [
     run && el("p", null, link, el("span", { class: "dim" }, `  ${tracking}, run ${run}`)),
     recordings.length
       ? el(
@@ -167,7 +167,7 @@ function RunAndProfile({ job, extras, ranks }) {
           el("p", null, save, " and open it in ", el("code", null, "ui.perfetto.dev"), "."),
         )
       : null,
-  );
+  ]);
 }
 
 /** @param {{ environment: [string, string][] }} props */
@@ -215,6 +215,7 @@ export class JobPage extends Component {
   state = { ranks: [], use: null, wrong: "", following: false };
   newestJob = new Latest();
   newestUse = new Latest();
+  idle = new IdleGpus();
   measured = 0;
   loaded = 0;
   ended = false;
@@ -249,6 +250,7 @@ export class JobPage extends Component {
     this.ended = true;
     this.newestJob.drop();
     this.newestUse.drop();
+    this.idle.drop();
     this.stop();
   }
 
@@ -290,12 +292,11 @@ export class JobPage extends Component {
   measure(job = this.state.job) {
     if (!job || !this.props.me.figures || !job.may || job.waiting) return;
     this.measured = Date.now();
-    /** @type {Promise<api.Curves>} */
-    const answer = call(`jobs/${this.id}/figures`);
-    this.newestUse.take(
-      answer,
-      (use) => use.curves.length && this.setState({ use, wrong: "" }),
-      (failure) => this.setState({ wrong: failure.message }),
+    this.idle.ask(this.props.me, [job], () => this.ended || this.forceUpdate());
+    const show = (/** @type {api.Curves} */ use) =>
+      use.curves.length && this.setState({ use, wrong: "" });
+    this.newestUse.ask(`jobs/${this.id}/figures`, show, (failure) =>
+      this.setState({ wrong: failure.message }),
     );
   }
 
@@ -332,17 +333,16 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail} job */
   async cancel(job) {
-    const text = "What it has not saved is lost.";
-    const how = { confirm: "Cancel the job", danger: true, text };
-    const sure = await ask(`Cancel job ${job.label}?`, [], how);
-    if (sure) this.act({ do: "cancel" }, `job ${job.label} is cancelled`);
+    const { title, text, confirm } = cancelQuestion(job.label);
+    const sure = await ask(title, [], { confirm, danger: true, text });
+    if (sure) this.act({ do: "cancel" }, `${named(job.label)}: cancelled`);
   }
 
   /** @param {api.JobDetail} job */
   async limit(job) {
     const value = job.limit ? String(Math.round(job.limit / 60)) : "60";
     const values = await ask(
-      `Time limit of job ${job.label}`,
+      `Time limit of ${named(job.label)}`,
       [{ name: "minutes", label: "Minutes", type: "number", min: 1, value }],
       {
         confirm: "Change",
@@ -407,7 +407,7 @@ export class JobPage extends Component {
       { key: "facts", class: "card" },
       job.forgotten ? el("p", { class: "dim" }, forgotten) : null,
       job.known_at ? el("p", { class: "reason" }, lastKnown(job.known_at)) : null,
-      JobFacts({ job }),
+      JobFacts({ job, use: this.idle.answer }),
     );
   }
 
@@ -441,9 +441,7 @@ export class JobPage extends Component {
       endedBadly(job) ? h(WhyFailed, { key: `why ${job.state} ${job.end_at}`, job, me }) : null,
       this.columns(job),
       extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
-      script === undefined
-        ? null
-        : el("div", { key: "script", class: "card" }, el("h2", null, "Batch script"), pre(script)),
+      script === undefined ? null : view.card("Batch script", pre(script), null, { key: "script" }),
       extras ? h(Environment, { key: "vars", environment: extras.environment }) : null,
     ];
   }

@@ -2,11 +2,12 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { ArrayLine, ArrayTasks } from "./arrays.js";
 import { Bar, Box, cancelJobs, Failures, toggled } from "../lib/bulk.js";
+import { IdleBadge, IdleGpus } from "./idle.js";
 import { listen, now } from "../lib/event_stream.js";
-import { call, Latest, records } from "../lib/server.js";
+import { Latest, records } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
-/** @import { ArrayRow, FailedOne, JobRow, Jobs, Me, Past } from "../api.js" */
+/** @import { ArrayRow, FailedOne, JobRow, Jobs, Me, Past, RunningJob } from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
 
 const { addressOf, badge, barred, clock, complain, el, keepAddress, leadsTo, many } = view;
@@ -92,6 +93,7 @@ export function whereOf(job) {
  * @property {boolean} [chosen]
  * @property {(() => void) | null} [choose] null: it cannot be chosen
  * @property {boolean} [task] it is below its array
+ * @property {RunningJob} [idle] how busy its GPUs are
  */
 
 /** @param {Pick<RowProps, "job" | "chosen" | "choose">} props */
@@ -111,7 +113,7 @@ function TimeCell({ job }) {
 }
 
 /** @param {RowProps} props */
-function Row({ job, ended, chosen, choose, task = false }) {
+function Row({ job, ended, chosen, choose, task = false, idle = undefined }) {
   const where = whereOf(job);
   return el(
     "tr",
@@ -131,7 +133,7 @@ function Row({ job, ended, chosen, choose, task = false }) {
     el("td", null, job.user),
     el("td", null, badge(job.state, job.kind)),
     el("td", { class: "cut why", title: where }, where),
-    el("td", { class: "num", "data-label": "GPUs" }, gpus(job) || "-"),
+    el("td", { class: "num", "data-label": "GPUs" }, gpus(job) || "-", h(IdleBadge, { job: idle })),
     el("td", { class: "num hide-narrow" }, job.cpus),
     h(TimeCell, { job }),
     ended ? el("td", { class: "num nowrap" }, clock(job.end_at)) : null,
@@ -150,6 +152,7 @@ const arrayKey = (array) => `array ${array}`;
  * @property {Record<string, ArrayRow>} arrays by the number of the job whose row it has
  * @property {ReadonlySet<string>} open arrays that are unfolded
  * @property {(array: string) => void} unfold
+ * @property {IdleGpus} [idle]
  * @property {URLSearchParams} query of the list
  *
  * @typedef {{ by: string, down: boolean, ended: boolean, order: (key: string) => void }} Order
@@ -163,7 +166,8 @@ function rowsOf({ jobs, ended, columns, arrays, ...how }) {
   const row = (job, below = false) => {
     const key = String(job.id);
     const choose = how.may(job) ? () => how.choose(key) : null;
-    return h(Row, { key: job.id, job, ended, chosen: how.chosen.has(key), choose, task: below });
+    const of = { job, ended, chosen: how.chosen.has(key), idle: how.idle?.of(job.id) };
+    return h(Row, { key: job.id, ...of, choose, task: below });
   };
   return jobs.map((job) => {
     const array = arrays[job.id];
@@ -330,6 +334,7 @@ export function listChoice([tab = "all", filter = ""], query) {
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, QueueState>} */
 export class JobsPage extends Component {
   newest = new Latest();
+  idle = new IdleGpus();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   typing = undefined;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -368,6 +373,7 @@ export class JobsPage extends Component {
 
   componentWillUnmount() {
     this.newest.drop();
+    this.idle.drop();
     this.stop();
     clearTimeout(this.wait);
     clearTimeout(this.typing);
@@ -393,9 +399,7 @@ export class JobsPage extends Component {
 
   load = () => {
     const list = this.state.show === "ended" ? "past" : "jobs";
-    /** @type {Promise<Jobs & Partial<Past>>} */
-    const answer = call(`${list}?${this.query()}`);
-    this.newest.take(answer, this.answered, this.failed);
+    this.newest.ask(`${list}?${this.query()}`, this.answered, this.failed);
   };
 
   /** @param {Jobs & Partial<Past>} data */
@@ -405,6 +409,8 @@ export class JobsPage extends Component {
     const about = data.most === undefined ? "" : aboutPast(/** @type {any} */ (data));
     const { total, jobs: all = total, arrays = {} } = data;
     this.setState({ jobs, total, all, arrays, about, wrong: "" });
+    const single = jobs.filter(({ id }) => !arrays[id]);
+    this.idle.ask(this.props.me, single, () => this.forceUpdate());
   };
 
   /** @param {Refused} failure */
@@ -542,7 +548,7 @@ export class JobsPage extends Component {
       h(JobsTable, {
         ...{ jobs, by, down, ended: show === "ended", order: this.order, arrays, chosen, open },
         ...{ may: this.may, choose: this.pick, chooseAll: this.pickAll, unfold: this.unfold },
-        query: this.query(),
+        ...{ query: this.query(), idle: this.idle },
       }),
       h(Foot, { offset, total, jobs: all, go }),
     ];

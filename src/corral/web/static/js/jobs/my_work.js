@@ -166,16 +166,13 @@ export function LimitsCard({ limits, user }) {
     "A job starts when it is within all limits; one of its QOS goes before the same one of its account. ",
     el("a", { href: "#policy/accounts" }, "All accounts and QOS"),
   );
-  return el(
-    "div",
-    { class: "card" },
-    el("h2", null, "Limits"),
+  return view.card("Limits", [
     limitNotes(limits),
     none ? el("p", { class: "dim" }, none) : null,
     lines.length
       ? [el("div", { key: "t", class: "stacked" }, h(Table, { heads }, lines)), about]
       : null,
-  );
+  ]);
 }
 
 /**
@@ -249,22 +246,18 @@ export function RunningCard({ work: { running, measured, reasons, user } }) {
       `${many(jobs, "job")}: ${why || reason || "no reason given"}`,
     ),
   );
-  return el(
-    "div",
-    { class: "card" },
-    el(
-      "div",
-      { class: "row between" },
-      el("h2", null, "Running now"),
-      running.length ? el("a", { href: all }, `${many(running.length, "job")} in the list`) : null,
-    ),
-    lines.length
-      ? el("div", { class: "stacked" }, h(Table, { heads }, lines))
-      : el("p", { class: "dim" }, "No job is running."),
-    gpus ? el("p", { class: "dim" }, measuredWords(measured)) : null,
-    waits.length
-      ? [el("h3", { key: "h" }, "Pending"), el("ul", { key: "w", class: "plain" }, waits)]
-      : null,
+  return view.card(
+    "Running now",
+    [
+      lines.length
+        ? el("div", { class: "stacked" }, h(Table, { heads }, lines))
+        : el("p", { class: "dim" }, "No job is running."),
+      gpus ? el("p", { class: "dim" }, measuredWords(measured)) : null,
+      waits.length
+        ? [el("h3", { key: "h" }, "Pending"), el("ul", { key: "w", class: "plain" }, waits)]
+        : null,
+    ],
+    running.length ? el("a", { href: all }, `${many(running.length, "job")} in the list`) : null,
   );
 }
 
@@ -296,7 +289,8 @@ function NowTiles({ work }) {
 export function periodWords({ gpu_hours, gpus_exact, cpu_hours, cost, jobs }, cut) {
   const least = cut ? "at least " : "";
   const gpu = `${cut || !gpus_exact ? "at least " : ""}${hoursWords(gpu_hours)}`;
-  const money = cost && cost.words !== "?" ? `, ${cost.words} $ of rented machines` : "";
+  const dollars = cost?.words === "?" ? "unknown" : cost?.words;
+  const money = cost ? `, ${dollars} $ of rented machines` : "";
   return { gpu, rest: `${least}${hoursWords(cpu_hours)} CPU hours, ${many(jobs, "job")}${money}` };
 }
 
@@ -307,10 +301,14 @@ export function HourTiles({ hours, failure }) {
     return tile(`GPU hours of 7 and 30 days: ${why}`, "unknown");
   }
   if (!hours) return tile("GPU hours", "…");
-  return hours.periods.map((period) => {
-    const { gpu, rest } = periodWords(period, hours.cut);
-    return tile(`GPU hours in ${period.days} days; ${rest}`, gpu);
-  });
+  const { why_no_cost: why } = hours;
+  return [
+    ...hours.periods.map((period) => {
+      const { gpu, rest } = periodWords(period, hours.cut);
+      return tile(`GPU hours in ${period.days} days; ${rest}`, gpu);
+    }),
+    why ? tile(`cost of 7 and 30 days: ${why}`, "unknown") : null,
+  ];
 }
 
 /** @type {[keyof EfficiencyRow, string, boolean][]} */
@@ -587,16 +585,11 @@ export class MinePage extends Component {
         h(EfficiencyTable, { ended, by, down, order, more, all }),
         aboutEnded(ended).map((line) => el("p", { key: line, class: "dim" }, line)),
       );
-    return el(
-      "div",
-      { key: "ended", class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Asked for and used, by ended jobs"),
-        el("div", { class: "row", role: "group", "aria-label": "Period" }, chips),
-      ),
+    return view.card(
+      "Asked for and used, by ended jobs",
       content,
+      el("div", { class: "row", role: "group", "aria-label": "Period" }, chips),
+      { key: "ended" },
     );
   }
 

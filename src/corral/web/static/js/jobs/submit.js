@@ -1,10 +1,22 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { choice, choicesOf, FreeWords, Offers, offersOf } from "./choices.js";
+import { choice, choicesOf, FreeWords, mailOffers, Offers, offersOf } from "./choices.js";
 import { begunWith, typedOf, wordsOf } from "./resubmission.js";
-import { TemplateChoice } from "./templates.js";
+import { chosenIn, withEnvironment, withImage } from "./script_edits.js";
+import { keyOf, TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
-import { clock, complain, el, formatted, Loaded, many, pre, span, toast } from "../lib/view.js";
+import {
+  card,
+  clock,
+  complain,
+  el,
+  formatted,
+  Loaded,
+  many,
+  pre,
+  span,
+  toast,
+} from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "../api.js" */
 /** @import { InputProps } from "../lib/view.js" */
@@ -44,6 +56,7 @@ const FIRST = [
   "qos",
   "container",
   "python",
+  "mail",
   "env",
 ];
 const LONGEST_PATTERN = 400;
@@ -368,7 +381,7 @@ class JobForm extends Component {
    * @param {Schema} schema
    */
   input(name, schema) {
-    const { form, given, choices, environments } = this.props;
+    const { form, given, choices } = this.props;
     const value = given.form[name];
     const fault = this.state.faults[name];
     const invalid = fault ? { "aria-invalid": true, "aria-describedby": `fault-${name}` } : {};
@@ -376,13 +389,19 @@ class JobForm extends Component {
     if (offered)
       return choice({ name, id: `field-${name}`, ...invalid }, offered, this.chosen(name));
     const script = { placeholder: `${form.storage[0] || ""}/train.py` };
-    const offers = offersOf(name, environments);
+    const offers = this.offers(name);
     return field(name, schema, {
       ...(name === "script" ? script : {}),
       ...(offers.length ? { list: `offers-${name}` } : {}),
       ...begunWith(value),
       ...invalid,
     });
+  }
+
+  /** What is there for a field that may also be typed. @param {string} name */
+  offers(name) {
+    const { form, environments } = this.props;
+    return name === "mail" ? mailOffers(form.recipients) : offersOf(name, environments);
   }
 
   /** What is chosen of a field now; typed before its choices came. @param {string} name */
@@ -412,7 +431,7 @@ class JobForm extends Component {
       notes[name] && el("small", { class: "reason" }, notes[name]),
       h(FreeWords, { offered: choicesOf(name, this.props.choices), chosen: this.chosen(name) }),
       h(Offers, {
-        ...{ name, offers: offersOf(name, environments) },
+        ...{ name, offers: this.offers(name) },
         cut: environments?.cut ?? false,
       }),
       input,
@@ -470,7 +489,7 @@ class JobForm extends Component {
   }
 }
 
-/** @typedef {"name" | "workdir" | "partition" | "account" | "qos" | "nodes" | "gpus" | "minutes" | "array" | "output"} ScriptField */
+/** @typedef {"name" | "workdir" | "partition" | "account" | "qos" | "nodes" | "gpus" | "minutes" | "array" | "output" | "mail"} ScriptField */
 /** @typedef {{ [name in ScriptField]: string }} ScriptValues */
 
 /** The fields next to a script, and what their input takes.
@@ -486,6 +505,7 @@ const SCRIPT_FIELDS = [
   ["minutes", "Limit in minutes", { placeholder: "the partition's", type: "number", min: 1 }],
   ["array", "Tasks of an array", { placeholder: "0-9%4", pattern: "[0-9][0-9,:%\\-]*" }],
   ["output", "File for the output", { placeholder: "slurm-ID.out", maxLength: 1024 }],
+  ["mail", "Message when it ends or fails, to", { placeholder: "nobody", maxLength: 512 }],
 ];
 
 /**
@@ -517,6 +537,7 @@ export function scriptBody(script, values, given) {
     script: script.replaceAll("\r\n", "\n"),
     ...{ name: own("name"), workdir: values.workdir, partition: own("partition") },
     ...{ account: own("account"), qos: own("qos"), array: own("array"), output: own("output") },
+    ...(own("mail") ? { mail: own("mail") } : {}),
     ...(nodes ? { nodes: Number(nodes) } : {}),
     ...(gpus ? { gpus_per_node: Number(gpus) } : {}),
     ...(minutes ? { minutes: Number(minutes) } : {}),
@@ -553,13 +574,109 @@ export function DirectiveLines({ read: { others, faults } }) {
   );
 }
 
+/**
+ * Where each refusal is shown: at its field, or at the line of the script that asks for it.
+ * @param {Record<string, string>} faults by field, or by the option of sbatch that no field has
+ * @param {ScriptValues} values
+ * @param {api.Directives} read
+ */
+export function placedFaults(faults, values, { fields, others }) {
+  const names = SCRIPT_FIELDS.map(([name]) => String(name));
+  /** @type {Record<string, string>} */
+  const atField = {};
+  /** @type {api.ScriptLine[]} */
+  const atLine = [];
+  /** @type {string[]} */
+  const left = [];
+  for (const [name, text] of Object.entries(faults)) {
+    const given = fields[name];
+    const other = others.find((line) => line.text.match(/^--([\w-]+)/)?.[1] === name);
+    if (given && values[/** @type {ScriptField} */ (name)] === given.value)
+      atLine.push({ line: given.line, text });
+    else if (other) atLine.push({ line: other.line, text: `${other.text}: ${text}` });
+    if (names.includes(name)) atField[name] = text;
+    else if (!other) left.push(`${name}: ${text}`);
+  }
+  return { atField, atLine, left };
+}
+
+/**
+ * What Slurm refuses of a script: at its lines, and what is about none.
+ * @param {{ wrong: string, lines: api.ScriptLine[] }} props
+ */
+function Refusal({ wrong, lines }) {
+  if (!wrong && !lines.length) return null;
+  const items = lines.map(({ line, text }) =>
+    el("li", { key: `${line} ${text}` }, `line ${line}: ${text}`),
+  );
+  return el(
+    "div",
+    { class: "reason", role: "alert" },
+    wrong || "Slurm refuses what these lines ask for.",
+    items.length ? el("ul", null, items) : null,
+  );
+}
+
+/**
+ * Container image and Python environment as choices, which are written into the script.
+ * @param {{ script: string, containers: boolean, environments: api.JobEnvironments | null,
+ *   edit: (script: string) => void }} props
+ */
+export function ScriptEnvironment({ script, containers, environments, edit }) {
+  if (!environments) return null;
+  const { image, python } = chosenIn(script);
+  const sruns = withImage(script, "").lines;
+  /** @type {[string, string, string, string, (value: string) => string][]} */
+  const all = [
+    ["container", "Container image", image, "none", (value) => withImage(script, value).script],
+    ["python", "Python environment", python, "none", (value) => withEnvironment(script, value)],
+  ];
+  const about = {
+    container: sruns
+      ? "It is written into each srun line of the script."
+      : "The script has no srun line that could run in one.",
+    python: "Its bin folder is written into the script, first in PATH.",
+  };
+  return el(
+    "div",
+    { class: "fields" },
+    all
+      .filter(([name]) => name !== "container" || containers)
+      .map(([name, label, value, placeholder, write]) => {
+        const offers = offersOf(name, environments);
+        const list = offers.length ? { list: `offers-${name}` } : {};
+        const props = { id: `script-${name}`, autocomplete: "off", spellcheck: false };
+        return el(
+          "label",
+          { key: name },
+          label,
+          el("small", null, about[/** @type {"container" | "python"} */ (name)]),
+          h(Offers, { name, offers, cut: environments.cut }),
+          el("input", {
+            ...{ ...props, ...list, value, placeholder },
+            disabled: name === "container" && !sruns,
+            onChange: ({ currentTarget }) => edit(write(currentTarget.value.trim())),
+          }),
+        );
+      }),
+  );
+}
+
 /** @type {api.Directives} */
 const NOTHING = { fields: {}, others: [], faults: [] };
 const TYPED_MS = 250;
 
 /**
- * @typedef {{ sending: boolean, script: string, read: api.Directives, typed: Partial<ScriptValues> }} ScriptState
- * @extends {Component<FormProps & { me: api.Me, choices: api.JobChoices | null }, ScriptState>} */
+ * @typedef {object} ScriptState
+ * @property {boolean} sending
+ * @property {string} script
+ * @property {api.Directives} read
+ * @property {Partial<ScriptValues>} typed
+ * @property {Expected | undefined} expected undefined: it is not asked
+ * @property {Record<string, string>} faults
+ * @property {string} wrong
+ * @extends {Component<FormProps & { me: api.Me, choices: api.JobChoices | null,
+ *   environments: api.JobEnvironments | null }, ScriptState>} */
 class ScriptForm extends Component {
   /** @type {ScriptState} */
   state = {
@@ -570,8 +687,10 @@ class ScriptForm extends Component {
       ...(this.again?.name ? { name: this.again.name } : {}),
       ...(this.again?.workdir ? { workdir: this.again.workdir } : {}),
     },
+    ...{ expected: undefined, faults: {}, wrong: "" },
   };
   newest = new Latest();
+  newestStart = new Latest();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   wait = undefined;
 
@@ -582,6 +701,7 @@ class ScriptForm extends Component {
   componentWillUnmount() {
     clearTimeout(this.wait);
     this.newest.drop();
+    this.newestStart.drop();
   }
 
   get again() {
@@ -602,58 +722,125 @@ class ScriptForm extends Component {
   edited(script) {
     this.newest.drop();
     clearTimeout(this.wait);
-    this.setState({ script });
+    this.changed({ script });
     this.wait = setTimeout(this.look, TYPED_MS);
+  }
+
+  /** What was found out of a script or its fields is not of those that were changed since.
+   * @param {Partial<ScriptState>} change */
+  changed(change) {
+    this.newestStart.drop();
+    this.setState({ ...change, expected: undefined, faults: {}, wrong: "" });
+  }
+
+  /** What is sent, of the script as it is now; null: its lines have faults. */
+  async body() {
+    clearTimeout(this.wait);
+    await this.look();
+    const { script, read, typed } = this.state;
+    if (read.faults.length) return null;
+    return scriptBody(script, scriptValues(typed, read.fields, this.folder), read.fields);
   }
 
   /** @param {SubmitEvent} event */
   send = async (event) => {
     event.preventDefault();
-    clearTimeout(this.wait);
     this.setState({ sending: true });
-    await this.look(); // the fields of the script as it is now
-    const { script, read, typed } = this.state;
     try {
-      if (!read.faults.length) {
-        const values = scriptValues(typed, read.fields, this.folder);
+      const body = await this.body();
+      if (body) {
         /** @type {{ id: number }} */
-        const { id } = await call("jobs", scriptBody(script, values, read.fields));
+        const { id } = await call("jobs", body);
         submitted(id);
       }
     } catch (error) {
-      complain(error);
+      this.failed(refused(error));
     }
     this.setState({ sending: false });
   };
 
+  /** Ask when it would start; nothing is submitted. */
+  ask = async () => {
+    const body = await this.body();
+    if (!body) return;
+    this.changed({ expected: null });
+    /** @type {Promise<api.ExpectedStart>} */
+    const answer = call("jobs/expected", body);
+    this.newestStart.take(
+      answer,
+      (expected) => this.setState({ expected }),
+      (failure) => {
+        if (failure.code === "slurm-refused" || Object.keys(failure.fields).length) {
+          this.failed(failure);
+          this.setState({ expected: undefined });
+        } else this.setState({ expected: failure.message });
+      },
+    );
+  };
+
+  /** What is refused is shown at its field or line, and otherwise below the script.
+   * @param {import("../lib/server.js").Refused} failure */
+  failed({ fields, message, hint, tail }) {
+    const known = Object.keys(fields).length > 0;
+    const wrong = [message, tail, hint].filter((text) => text).join(". ");
+    this.setState({ faults: fields, wrong: known ? "" : wrong });
+  }
+
+  /** Who may get a message at its end, for that field. @param {string} name */
+  offers(name) {
+    return name === "mail" ? mailOffers(this.props.form.recipients) : [];
+  }
+
+  /**
+   * The input of a field, or its choices.
+   * @param {typeof SCRIPT_FIELDS[number]} row
+   * @param {ScriptValues} values
+   * @param {string | undefined} fault
+   */
+  input([name, , props], values, fault) {
+    const onInput = (
+      /** @type {{ currentTarget: HTMLInputElement | HTMLSelectElement }} */ { currentTarget },
+    ) => this.changed({ typed: { ...this.state.typed, [name]: currentTarget.value } });
+    const marked = { "aria-invalid": true, "aria-describedby": `script-fault-${name}` };
+    const invalid = fault ? marked : {};
+    const offered = choicesOf(name, this.props.choices);
+    if (offered) return choice({ name, onInput, ...invalid }, offered, values[name]);
+    const list = this.offers(name).length ? { list: `offers-${name}` } : {};
+    const all = { name, autocomplete: "off", value: values[name], onInput, ...props };
+    return el("input", /** @type {InputProps} */ ({ ...all, ...list, ...invalid }));
+  }
+
   fields() {
     const { read, typed } = this.state;
     const values = scriptValues(typed, read.fields, this.folder);
-    return SCRIPT_FIELDS.map(([name, label, props]) => {
+    const { atField } = placedFaults(this.state.faults, values, read);
+    return SCRIPT_FIELDS.map((row) => {
+      const [name, label] = row;
       const given = read.fields[name];
       const overridden = given && values[name] && values[name] !== given.value;
       const about =
         given && `${overridden ? "overrides" : "from"} line ${given.line} of the script`;
-      const onInput = (
-        /** @type {{ currentTarget: HTMLInputElement | HTMLSelectElement }} */ { currentTarget },
-      ) => this.setState({ typed: { ...this.state.typed, [name]: currentTarget.value } });
-      const all = { name, autocomplete: "off", value: values[name], onInput, ...props };
-      const offered = choicesOf(name, this.props.choices);
+      const fault = atField[name];
       return el(
         "label",
         { key: name },
         label,
         about && el("small", null, about),
-        h(FreeWords, { offered, chosen: values[name] }),
-        offered
-          ? choice({ name, onInput }, offered, values[name])
-          : el("input", /** @type {InputProps} */ (all)),
+        h(FreeWords, { offered: choicesOf(name, this.props.choices), chosen: values[name] }),
+        this.input(row, values, fault),
+        h(Offers, { name, offers: this.offers(name), cut: false }),
+        fault && el("small", { class: "fault", id: `script-fault-${name}` }, fault),
       );
     });
   }
 
   render() {
-    const { read, sending, script } = this.state;
+    const { read, sending, script, expected, faults, wrong, typed } = this.state;
+    const { form, environments } = this.props;
+    const values = scriptValues(typed, read.fields, this.folder);
+    const { atLine, left } = placedFaults(faults, values, read);
+    const blocked = sending || read.faults.length > 0;
+    const edit = (/** @type {string} */ text) => this.edited(text);
     const about =
       "It goes to Slurm with your own token, exactly as it is here. The fields below hold what " +
       "its #SBATCH lines ask for; one that you change overrides its line.";
@@ -672,10 +859,19 @@ class ScriptForm extends Component {
       }),
       h(Notes, { notes: Object.values(this.again?.notes ?? {}) }),
       h(DirectiveLines, { read }),
+      h(Refusal, { wrong: wrong || left.join("; "), lines: atLine }),
       el("br"),
       el("div", { class: "fields" }, this.fields()),
       el("br"),
-      el("button", { class: "main", disabled: sending || read.faults.length > 0 }, "Submit"),
+      h(ScriptEnvironment, { script, containers: form.containers, environments, edit }),
+      environments ? el("br") : null,
+      el(
+        "div",
+        { class: "row" },
+        el("button", { type: "button", onClick: this.ask, disabled: blocked }, "Expected start"),
+        el("button", { class: "main", disabled: blocked }, "Submit"),
+      ),
+      expected === undefined ? null : h(StartWords, { expected }),
     );
   }
 }
@@ -732,7 +928,7 @@ export class SubmitCard extends Component {
   filled() {
     const { form, again } = this.props;
     const { kept, template, choices, environments } = this.state;
-    const chosen = template?.name ?? "";
+    const chosen = template ? keyOf(template) : "";
     const choose = (/** @type {api.JobTemplate | null} */ next) =>
       this.setState({ template: next });
     return [
@@ -759,13 +955,20 @@ export class SubmitCard extends Component {
   render() {
     const { form, me, again } = this.props;
     const title = again ? `Submit job ${again.label} again` : "Submit a job";
-    return el(
-      "div",
-      { class: "card" },
-      el("div", { class: "row between" }, el("h2", null, title), this.tabs()),
-      this.state.mode === "form"
-        ? this.filled()
-        : h(ScriptForm, { form, me, again, choices: this.state.choices }),
+    return card(
+      title,
+      [
+        form.can_spec
+          ? null
+          : el("p", { class: "dim" }, `No job by form here: ${form.why_no_spec}.`),
+        this.state.mode === "form"
+          ? this.filled()
+          : h(ScriptForm, {
+              ...{ form, me, again, choices: this.state.choices },
+              environments: this.state.environments,
+            }),
+      ],
+      this.tabs(),
     );
   }
 }

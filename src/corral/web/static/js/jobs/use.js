@@ -1,7 +1,7 @@
 // What a job that ended used of what it was given.
 import { Component } from "../../vendor/preact.mjs";
 import { call, refused } from "../lib/server.js";
-import { bar, el, fact, gib, span } from "../lib/view.js";
+import { bar, card, el, fact, gib, span } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 
 const LOW = 0.5;
@@ -72,10 +72,8 @@ export class AskedUsed extends Component {
   render() {
     const { use, failure } = this.state;
     if (!use && !failure) return null;
-    return el(
-      "div",
-      { class: "card" },
-      el("h2", null, "Asked and used"),
+    return card(
+      "Asked and used",
       use ? UseFacts({ use }) : el("p", { class: "dim" }, `Not known: ${failure}`),
     );
   }

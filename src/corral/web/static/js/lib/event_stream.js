@@ -1,7 +1,7 @@
 // One stream of changes for the entire page; pages listen to it.
 import { expand } from "./hostlist.js";
-import { call, Latest, records, Refused, ticketed, transposed } from "./server.js";
-import { inFront, whileInFront } from "./tab.js";
+import { call, Latest, records, ticketed, transposed } from "./server.js";
+import { inFront, stream, whileInFront } from "./streams.js";
 /** @import { FigureColumns, Head, JobRow, LiveAge, LiveState, Me, NodeColumns, NodeFigures, NodeRow } from "../api.js" */
 
 export const live = new EventTarget();
@@ -154,7 +154,6 @@ function toggle(front) {
 async function connect(mine) {
   const lost = () => {
     if (mine !== turn) return;
-    if (source) source.close();
     now.ok = false;
     notify("age");
     setTimeout(() => {
@@ -164,18 +163,17 @@ async function connect(mine) {
   let address;
   try {
     address = await ticketed("events");
-  } catch (error) {
-    if (!(error instanceof Refused && error.status === 401)) lost();
+  } catch {
+    lost(); // a session that has ended is left, which ends this turn
     return;
   }
   if (mine !== turn) return;
-  source = new EventSource(address);
+  source = stream(address, lost);
   source.onopen = () => {
     now.ok = true;
     notify("age");
   };
   source.onmessage = (event) => took(JSON.parse(event.data));
-  source.onerror = lost;
   source.addEventListener("logout", () => document.dispatchEvent(new Event("loggedout")));
 }
 
@@ -228,13 +226,11 @@ export function watchFigures(me, changed) {
   if (!me.figures) return () => {};
   const newest = new Latest();
   const measure = () => {
-    /** @type {Promise<FigureColumns>} */
-    const answer = call("figures?layout=columns");
     const show = (/** @type {FigureColumns} */ data) => {
       now.figures = figuresOf(data);
       changed();
     };
-    newest.take(answer, show, () => {});
+    newest.ask("figures?layout=columns", show, () => {});
   };
   measure();
   const watch = setInterval(measure, FIGURES_MS);

@@ -31,7 +31,7 @@ function secret() {
  */
 export async function ticketed(path) {
   /** @type {{ ticket: string }} */
-  const { ticket } = await call("ticket", {});
+  const { ticket } = await call("ticket", {}, undefined, TICKET_MS);
   return `api/${path}${path.includes("?") ? "&" : "?"}ticket=${ticket}`;
 }
 
@@ -51,6 +51,10 @@ export function attend() {
     addEventListener(name, note, { capture: true, passive: true });
   }
 }
+
+const TICKET_MS = 30000;
+// What is only read is not waited for longer: each question holds one of the browser's connections.
+const READ_MS = 120000;
 
 /** A request that failed, and why. */
 export class Refused extends Error {
@@ -97,10 +101,11 @@ export function pauseAfter({ status }, tries) {
 /**
  * @param {unknown} body
  * @param {string | undefined} method
- * @param {number} limit
+ * @param {number | undefined} most
  */
-function request(body, method, limit) {
+function request(body, method, most) {
   const verb = method || (body === undefined ? "GET" : "POST");
+  const limit = most ?? (verb === "GET" ? READ_MS : 0);
   /** @type {Record<string, string>} */
   const headers = {};
   if (secret()) headers["X-CSRF-Token"] = secret();
@@ -113,25 +118,51 @@ function request(body, method, limit) {
   return { ...options, body: JSON.stringify(body ?? {}) };
 }
 
+// A browser breaks what it just opens whenever a network appears or goes on its machine, which a
+// container's start or a VPN does (ERR_NETWORK_CHANGED): the same again is answered.
+const BROKEN_MS = [300, 1500];
+
+/**
+ * @param {string} path
+ * @param {RequestInit} options
+ * @param {number} [tries] before this one
+ * @returns {Promise<[Response, any]>}
+ */
+async function fetched(path, options, tries = 0) {
+  try {
+    const reply = await fetch(`api/${path}`, options);
+    const data = await reply.json().catch((error) => {
+      if (error instanceof SyntaxError) return {}; // no JSON, as of a proxy between
+      throw error; // the limit, or a lost connection, ended the answer
+    });
+    return [reply, data];
+  } catch (error) {
+    // What changes something may have arrived.
+    const repeated = options.method === "GET" || path === "ticket" || path.startsWith("login");
+    if (!repeated || options.signal?.aborted || tries >= BROKEN_MS.length) throw error;
+  }
+  await new Promise((resolve) => {
+    setTimeout(resolve, BROKEN_MS[tries]);
+  });
+  return fetched(path, options, tries + 1);
+}
+
 /**
  * The answer to one request; its type is the caller's (`api.d.ts`).
  * @template T
  * @param {string} path
  * @param {unknown} [body]
  * @param {string} [method]
- * @param {number} [limit] milliseconds until an answer counts as lost; 0: as long as it takes
+ * @param {number} [limit] milliseconds until an answer counts as lost; else two minutes for what is only
+ *   read, as long as it takes for the rest
  * @returns {Promise<T>}
  */
-export async function call(path, body, method, limit = 0) {
+export async function call(path, body, method, limit) {
   const asked = secret();
   let reply;
   let data;
   try {
-    reply = await fetch(`api/${path}`, request(body, method, limit));
-    data = await reply.json().catch((error) => {
-      if (error instanceof SyntaxError) return {}; // no JSON, as of a proxy between
-      throw error; // the limit, or a lost connection, ended the answer
-    });
+    [reply, data] = await fetched(path, request(body, method, limit));
   } catch {
     throw new Refused(0, {
       message: "the page's server does not answer",
@@ -150,6 +181,30 @@ export async function call(path, body, method, limit = 0) {
  * was asked, or after drop(), is not shown. */
 export class Latest {
   #asked = 0;
+  #pending = "";
+  #again = false;
+
+  /**
+   * Asks again what this place shows. While the same question waits for its answer it is not asked once
+   * more, but behind that: with answers slower than its questions nothing would be shown.
+   * @template T
+   * @param {string} path
+   * @param {(answer: T) => void} show
+   * @param {(failure: Refused) => void} fail
+   * @returns {Promise<void>}
+   */
+  async ask(path, show, fail) {
+    this.#again = this.#pending === path;
+    if (this.#again) return;
+    this.#pending = path;
+    const mine = this.#asked + 1;
+    /** @type {Promise<T>} */
+    const answered = call(path);
+    await this.take(answered, show, fail);
+    if (mine !== this.#asked) return;
+    this.#pending = "";
+    if (this.#again) await this.ask(path, show, fail);
+  }
 
   /**
    * @template T
@@ -170,6 +225,8 @@ export class Latest {
 
   drop() {
     this.#asked += 1;
+    this.#pending = "";
+    this.#again = false;
   }
 }
 

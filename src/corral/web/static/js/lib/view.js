@@ -159,14 +159,15 @@ export const badge = (text, kind) =>
 
 /**
  * A part of a page with its title; `more` is at the right of that.
- * @param {string} title
+ * @param {ComponentChildren} title
  * @param {ComponentChildren} content
  * @param {ComponentChildren} [more]
+ * @param {{ key?: string, hidden?: boolean, "aria-label"?: string }} [props]
  */
-export const card = (title, content, more) =>
+export const card = (title, content, more, props = {}) =>
   el(
     "section",
-    { class: "card" },
+    { class: "card", ...props },
     el("div", { class: "row between" }, el("h2", null, title), more),
     content,
   );

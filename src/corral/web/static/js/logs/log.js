@@ -4,8 +4,8 @@ import { LogBox } from "./logbox.js";
 import { bytes, fileWords } from "./logtext.js";
 import { logPath, LogSearch } from "./logsearch.js";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
-import { inFront, whileInFront } from "../lib/tab.js";
-import { complain, el } from "../lib/view.js";
+import { inFront, stream, whileInFront } from "../lib/streams.js";
+import { card, complain, el } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 
 const EARLIER = 128 << 10;
@@ -126,14 +126,13 @@ export class Log extends Component {
     if (this.ended || mine !== this.asked) return;
     this.shown?.clear(); // the server sends the end of each file again
     this.setState({ how: "loading", following: true, after: 0, before: 0 });
-    this.source = new EventSource(address);
+    this.source = stream(address, () => this.broke("the connection broke"));
     this.source.onmessage = (event) => this.take(JSON.parse(event.data));
     this.source.addEventListener("end", (event) => {
       /** @type {{ error?: api.Failure }} */
       const { error } = JSON.parse(event.data);
       this.over(error ? error.message : "the end");
     });
-    this.source.onerror = () => this.broke("the connection broke");
   }
 
   pause() {
@@ -206,9 +205,9 @@ export class Log extends Component {
   };
 
   later = async () => {
-    const [[file, stream] = []] = this.shown?.streams ?? [];
-    if (!file || !stream) return;
-    const answer = this.part(file, stream.end, stream.end + EARLIER);
+    const [[file, shown] = []] = this.shown?.streams ?? [];
+    if (!file || !shown) return;
+    const answer = this.part(file, shown.end, shown.end + EARLIER);
     await this.newestPart.take(
       answer,
       (part) => {
@@ -347,32 +346,28 @@ export class Log extends Component {
     const { file, files, task, wrap } = this.state;
     const names = files.filter(({ trouble }) => !trouble).map(({ name }) => name);
     const searched = file === "all" ? names : [file];
-    return el(
-      "div",
-      { class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Output"),
-        el("span", { class: "dim", role: "status" }, this.words),
-      ),
-      el("div", { class: "row logbar" }, this.choices(), this.buttons()),
-      task
-        ? h(LogSearch, {
-            key: `${task} ${file}`,
-            job: task,
-            files: searched,
-            go: this.toHit,
-            mark: (/** @type {string} */ text) => this.shown?.seek(text),
-          })
-        : null,
-      el("pre", {
-        class: wrap ? "log" : "log nowrap",
-        role: "log",
-        tabIndex: 0,
-        "aria-label": "Output of the job",
-        ref: this.box,
-      }),
+    return card(
+      "Output",
+      [
+        el("div", { class: "row logbar" }, this.choices(), this.buttons()),
+        task
+          ? h(LogSearch, {
+              key: `${task} ${file}`,
+              job: task,
+              files: searched,
+              go: this.toHit,
+              mark: (/** @type {string} */ text) => this.shown?.seek(text),
+            })
+          : null,
+        el("pre", {
+          class: wrap ? "log" : "log nowrap",
+          role: "log",
+          tabIndex: 0,
+          "aria-label": "Output of the job",
+          ref: this.box,
+        }),
+      ],
+      el("span", { class: "dim", role: "status" }, this.words),
     );
   }
 }

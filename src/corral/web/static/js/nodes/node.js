@@ -7,6 +7,7 @@ import { call, Latest, refused } from "../lib/server.js";
 import {
   ask,
   bar,
+  card,
   clock,
   complain,
   el,
@@ -141,24 +142,16 @@ export class NodePage extends Component {
   }
 
   load = () => {
-    /** @type {Promise<NodeDetail>} */
-    const answer = call(`nodes/${this.name}`);
+    const show = (/** @type {NodeDetail} */ detail) => this.setState({ detail });
     // A node that Slurm does not know is named by the page; the last answer stays otherwise.
-    this.newest.take(
-      answer,
-      (detail) => this.setState({ detail }),
-      () => {},
-    );
+    this.newest.ask(`nodes/${this.name}`, show, () => {});
   };
 
   measure = () => {
     if (!this.props.me.figures) return;
-    /** @type {Promise<api.Curves>} */
-    const answer = call(`nodes/${this.name}/figures`);
-    this.curves.take(
-      answer,
-      (use) => this.setState({ use, wrong: "" }),
-      (failure) => this.setState({ wrong: failure.message }),
+    const show = (/** @type {api.Curves} */ use) => this.setState({ use, wrong: "" });
+    this.curves.ask(`nodes/${this.name}/figures`, show, (failure) =>
+      this.setState({ wrong: failure.message }),
     );
   };
 
@@ -224,12 +217,7 @@ export class NodePage extends Component {
 
   /** @param {NodeRow | undefined} node */
   content(node) {
-    if (!node)
-      return el(
-        "div",
-        { class: "card" },
-        el("h2", null, now.loaded ? `Slurm knows no node ${this.name}` : "Asking Slurm…"),
-      );
+    if (!node) return card(now.loaded ? `Slurm knows no node ${this.name}` : "Asking Slurm…", null);
     const { detail, health, unhealthy, checking } = this.state;
     const head = el(
       "div",
@@ -240,7 +228,7 @@ export class NodePage extends Component {
     const facts = NodeFacts({ node, figures: now.figures[node.name] });
     const checks = h(HealthCard, {
       ...{ key: "health", owner: this.owns, health, wrong: unhealthy, checking },
-      check: this.check,
+      ...{ check: this.check, last: detail?.health ?? null },
     });
     return [
       el(

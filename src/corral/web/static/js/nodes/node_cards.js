@@ -3,8 +3,19 @@ import { Component, h } from "../../vendor/preact.mjs";
 import { gpus, timeOf } from "../jobs/jobs.js";
 import { foldOf, runsOf, summaryOf, toggledRun } from "../lib/runs.js";
 import { records } from "../lib/server.js";
-import { badge, card, clock, el, formatted, gib, leadsTo, many, Table } from "../lib/view.js";
-/** @import { HealthLine, JobRow, NamedJob, NodeDetail, NodeEvent, NodeGpu, NodeHealth } from "../api.js" */
+import {
+  badge,
+  card,
+  clock,
+  el,
+  formatted,
+  gib,
+  leadsTo,
+  many,
+  since,
+  Table,
+} from "../lib/view.js";
+/** @import { HealthLine, JobRow, LastHealth, NamedJob, NodeDetail, NodeEvent, NodeGpu, NodeHealth } from "../api.js" */
 /** @import { Run } from "../lib/runs.js" */
 /** @import { Kind } from "../lib/view.js" */
 
@@ -197,25 +208,20 @@ export class EventsCard extends Component {
     const journal = detail.journal
       ? ""
       : ", and Corral's journal is on the machine with the cluster file";
-    const before = `What happened before ${clock(detail.since)} is known in part: Slurm keeps the last reason and the last boot${journal}.`;
+    const outages = detail.outages
+      ? "slurmctld keeps the last boot, accounting outages of 30 days"
+      : "slurmctld keeps the last reason and the last boot; accounting has outages, and does not show them here";
+    const before = `What happened before ${clock(detail.since)} is known in part: ${outages}${journal}.`;
     const cut = detail.cut ? ` The newest ${formatted(detail.events.length)} are shown.` : "";
     const table = h(Table, { heads: ["time", "event", "by", "reason", "source"] }, rows);
     return card("Events", [rows.length ? table : null, el("p", { class: "dim" }, before + cut)]);
   }
 }
 
-/**
- * @param {{ owner: boolean, health: NodeHealth | null, wrong: string, checking: boolean, check: () => void }} props
- */
-export function HealthCard({ owner, health, wrong, checking, check }) {
-  if (!owner) {
-    const words = "Unknown here: corral ui on the machine with the cluster file reads them.";
-    return card("Health checks", el("p", { class: "dim" }, words));
-  }
-  const again = el("button", { onClick: check, disabled: checking }, "Check again");
-  if (wrong) return card("Health checks", el("p", { class: "reason" }, wrong), again);
-  if (!health) return card("Health checks", el("p", { class: "dim" }, "Checking…"));
-  const rows = health.checks.map((line) =>
+/** @param {{ checks: HealthLine[] }} props */
+function HealthTable({ checks }) {
+  if (!checks.length) return null;
+  const rows = checks.map((line) =>
     el(
       "tr",
       { key: line.check },
@@ -224,12 +230,43 @@ export function HealthCard({ owner, health, wrong, checking, check }) {
       el("td", { class: "wrap" }, line.text),
     ),
   );
+  return h(Table, { heads: ["result", "check", "what it reports"] }, rows);
+}
+
+/** Those that fail are first. @type {HealthLine["word"][]} */
+const ORDER = ["fail", "warn", "ok", "none"];
+
+/**
+ * The last results that the node's metrics or Slurm's reason have.
+ * @param {{ last: LastHealth | null }} props
+ */
+export function LastChecks({ last }) {
+  if (!last) return card("Last health checks", h(LOADING, null));
+  const { at, checks, why } = last;
+  const ordered = [...checks].sort((a, b) => ORDER.indexOf(a.word) - ORDER.indexOf(b.word));
+  const rest = checks.length ? "The other checks are unknown" : "Unknown";
+  const when = at === null ? "" : `${many(checks.length, "check")}, ${clock(at)} (${since(at)})`;
+  return card("Last health checks", [
+    h(HealthTable, { checks: ordered }),
+    when ? el("p", { class: "dim" }, when) : null,
+    why ? el("p", { class: "dim" }, `${rest}: ${why}.`) : null,
+  ]);
+}
+
+/**
+ * @param {{ owner: boolean, last: LastHealth | null, health: NodeHealth | null, wrong: string, checking: boolean, check: () => void }} props
+ */
+export function HealthCard({ owner, last, health, wrong, checking, check }) {
+  if (!owner) return h(LastChecks, { last });
+  const again = el("button", { onClick: check, disabled: checking }, "Check again");
+  if (wrong) return card("Health checks", el("p", { class: "reason" }, wrong), again);
+  if (!health) return card("Health checks", el("p", { class: "dim" }, "Checking…"));
   const counts = many(health.checks.length, "check");
   return card(
     "Health checks",
     [
       health.silent.map((text) => el("p", { key: text, class: "reason" }, text)),
-      rows.length ? h(Table, { heads: ["result", "check", "what it reports"] }, rows) : null,
+      h(HealthTable, { checks: health.checks }),
       el("p", { class: "dim" }, `${counts}, ${clock(health.at)}`),
     ],
     again,

@@ -3,7 +3,7 @@ import { Component, h } from "../../vendor/preact.mjs";
 import { PlanToApply } from "./plan.js";
 import { FindingView } from "../lib/diagnosis.js";
 import { call, refused } from "../lib/server.js";
-import { badge, el, many } from "../lib/view.js";
+import { badge, card, el, many } from "../lib/view.js";
 import { follow, isRunning, Problem, ProgressView } from "./work.js";
 /** @import { Doctor, Me, ShownPlan } from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
@@ -109,22 +109,18 @@ export class DoctorPage extends Component {
   render() {
     const { busy, report, plan, progress, failure } = this.state;
     const about = "Every machine is asked in one round trip; nothing is changed.";
-    return el(
-      "div",
-      { class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Doctor"),
-        el("button", { class: "main", disabled: busy, onClick: this.again }, "Check again"),
-      ),
-      el("p", { class: "dim" }, about),
-      h(ProgressView, { progress }),
-      failure ? h(Problem, { failure }) : null,
-      report ? h(ReportView, { report, fix: this.fix }) : null,
-      plan
-        ? el("div", null, el("h3", null, "What fixes it"), h(PlanToApply, { key: plan.id, plan }))
-        : null,
+    return card(
+      "Doctor",
+      [
+        el("p", { class: "dim" }, about),
+        h(ProgressView, { progress }),
+        failure ? h(Problem, { failure }) : null,
+        report ? h(ReportView, { report, fix: this.fix }) : null,
+        plan
+          ? el("div", null, el("h3", null, "What fixes it"), h(PlanToApply, { key: plan.id, plan }))
+          : null,
+      ],
+      el("button", { class: "main", disabled: busy, onClick: this.again }, "Check again"),
     );
   }
 }

@@ -2,7 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { call } from "../lib/server.js";
 import { foldOf, kindOf, runsOf, summaryOf, toggledRun } from "../lib/runs.js";
-import { badge, clock, el, Loaded, many, Table } from "../lib/view.js";
+import { badge, card, clock, el, Loaded, many, Table } from "../lib/view.js";
 /** @import { Journal, JournalRow } from "../api.js" */
 /** @import { Run } from "../lib/runs.js" */
 
@@ -69,10 +69,7 @@ export class HistoryView extends Component {
     );
     const heads = ["when", "who", "what", "node", "in words"];
     const all = records.length < MOST ? "" : ` Its newest ${MOST} records are shown.`;
-    return el(
-      "div",
-      { class: "card" },
-      el("h2", null, "History"),
+    return card("History", [
       el(
         "p",
         { class: "dim" },
@@ -81,7 +78,7 @@ export class HistoryView extends Component {
       rows.length
         ? el("div", { class: "stacked" }, h(Table, { heads }, rows))
         : el("p", { class: "dim" }, "Nothing was done from here yet."),
-    );
+    ]);
   }
 }
 

@@ -1,7 +1,7 @@
 // The cluster file with errors at their lines, the plan it leads to, and apply with live progress.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { call, Latest, refused } from "../lib/server.js";
-import { badge, complain, el, Loaded, many, pre } from "../lib/view.js";
+import { badge, card, complain, el, Loaded, many, pre } from "../lib/view.js";
 import { follow, isRunning, Problem, ProgressView } from "./work.js";
 /** @import * as api from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
@@ -332,32 +332,28 @@ export class Editor extends Component {
     const { path } = this.props.file;
     const unplannable = busy || findings.some(({ level }) => level === "error");
     const choose = { type: /** @type {const} */ ("file"), accept: ".yaml,.yml", hidden: true };
-    return el(
-      "div",
-      { class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Cluster file"),
+    return card(
+      "Cluster file",
+      [
+        this.editor(),
+        h(Findings, { findings, jump: this.jump }),
+        el("br"),
         el(
-          "code",
-          { class: "dim" },
-          path || "not saved here: what you plan is applied from this page alone",
+          "div",
+          { class: "row" },
+          el(
+            "label",
+            { class: "button" },
+            "Upload",
+            el("input", { ...choose, onChange: this.upload }),
+          ),
+          el("button", { class: "main", disabled: unplannable, onClick: this.plan }, "Plan"),
         ),
-      ),
-      this.editor(),
-      h(Findings, { findings, jump: this.jump }),
-      el("br"),
+      ],
       el(
-        "div",
-        { class: "row" },
-        el(
-          "label",
-          { class: "button" },
-          "Upload",
-          el("input", { ...choose, onChange: this.upload }),
-        ),
-        el("button", { class: "main", disabled: unplannable, onClick: this.plan }, "Plan"),
+        "code",
+        { class: "dim" },
+        path || "not saved here: what you plan is applied from this page alone",
       ),
     );
   }
@@ -366,14 +362,11 @@ export class Editor extends Component {
     const { plan, planned, progress, failure } = this.state;
     return [
       this.file(),
-      el(
-        "div",
-        { class: "card" },
-        el("h2", null, "Plan"),
+      card("Plan", [
         h(ProgressView, { progress }),
         failure ? h(Problem, { failure }) : null,
         plan ? h(PlanToApply, { key: planned, plan }) : null,
-      ),
+      ]),
     ];
   }
 }

@@ -2,7 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { LISTS, PolicyPage } from "../cluster/policy.js";
 import { call, refused } from "../lib/server.js";
-import { ask, complain, el, toast } from "../lib/view.js";
+import { ask, card, complain, el, toast } from "../lib/view.js";
 import { Findings, PlanToApply } from "./plan.js";
 import { follow, Problem, ProgressView } from "./work.js";
 /** @import { Declared, EditedFile, EntryField, Me, ShownPlan } from "../api.js" */
@@ -156,27 +156,24 @@ export class PolicyView extends Component {
   panel() {
     const { declared, edited, plan, progress, failure } = this.state;
     if (!edited && !failure) return null;
-    return el(
-      "div",
-      { key: "edit", class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Change of the cluster file"),
-        el("button", { class: "quiet", onClick: this.close }, "Close"),
-      ),
-      edited ? el("pre", { class: "mono", tabIndex: 0 }, edited.diff) : null,
-      edited?.findings.length ? h(Findings, { findings: edited.findings, jump: () => {} }) : null,
-      h(ProgressView, { progress }),
-      failure ? h(Problem, { failure }) : null,
-      plan
-        ? h(PlanToApply, {
-            key: plan.id || "none",
-            plan,
-            saves: declared?.path,
-            done: this.applied,
-          })
-        : null,
+    return card(
+      "Change of the cluster file",
+      [
+        edited ? el("pre", { class: "mono", tabIndex: 0 }, edited.diff) : null,
+        edited?.findings.length ? h(Findings, { findings: edited.findings, jump: () => {} }) : null,
+        h(ProgressView, { progress }),
+        failure ? h(Problem, { failure }) : null,
+        plan
+          ? h(PlanToApply, {
+              key: plan.id || "none",
+              plan,
+              saves: declared?.path,
+              done: this.applied,
+            })
+          : null,
+      ],
+      el("button", { class: "quiet", onClick: this.close }, "Close"),
+      { key: "edit" },
     );
   }
 

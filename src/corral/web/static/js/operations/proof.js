@@ -1,7 +1,7 @@
 // The last proof with its evidence, and the reports that were kept.
 import { Component, h } from "../../vendor/preact.mjs";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
-import { badge, clock, coded, complain, el, Loaded, many, pre, since } from "../lib/view.js";
+import { badge, card, clock, coded, complain, el, Loaded, many, pre, since } from "../lib/view.js";
 import { follow, isRunning, Problem, ProgressView } from "./work.js";
 /** @import * as api from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
@@ -112,19 +112,15 @@ class ProofCard extends Component {
   render() {
     const { busy, proof, progress, failure } = this.state;
     const prove = { class: "main", disabled: busy, onClick: () => this.run(true) };
-    return el(
-      "div",
-      { class: "card" },
-      el(
-        "div",
-        { class: "row between" },
-        el("h2", null, "Proof"),
-        el("button", prove, "Prove it now"),
-      ),
-      el("p", { class: "dim" }, "Each check keeps the command it ran and what that printed."),
-      h(ProgressView, { progress }),
-      failure ? h(Problem, { failure }) : null,
-      h(ProofView, { proof }),
+    return card(
+      "Proof",
+      [
+        el("p", { class: "dim" }, "Each check keeps the command it ran and what that printed."),
+        h(ProgressView, { progress }),
+        failure ? h(Problem, { failure }) : null,
+        h(ProofView, { proof }),
+      ],
+      el("button", prove, "Prove it now"),
     );
   }
 }
@@ -196,14 +192,11 @@ class ReportsCard extends Component {
     const { address } = this.state;
     const about =
       "Proofs and measurements with their plots: bandwidth against limit and reference, pairs of nodes, scaling.";
-    return el(
-      "div",
-      { class: "card" },
-      el("h2", null, "Reports"),
+    return card("Reports", [
       el("p", { class: "dim" }, about),
       this.choice(),
       address ? el("iframe", { class: "report", title: "Report", src: address }) : null,
-    );
+    ]);
   }
 }
 

@@ -216,28 +216,30 @@ export class ReferenceView extends Component {
     });
     return [
       schema ? h(TypeCard, { key: args[1], name: args[1], schema }) : null,
-      el(
-        "div",
-        { class: "card", key: "head" },
-        el("h2", null, "REST API"),
-        el(
-          "p",
-          null,
-          "A program sends its token as ",
-          el("code", null, "Authorization: Bearer TOKEN"),
-          "; in the examples that header is in the file ci.header. ",
-          el("a", { href: "#tokens" }, "Tokens"),
-          ". The same for programs: ",
-          el("code", null, `${location.origin}/api/openapi.json`),
-        ),
-        el("input", {
-          type: "search",
-          value: q,
-          placeholder: "search: cancel, GET /api/nodes, efficiency",
-          "aria-label": "Search the operations",
-          onInput: ({ currentTarget }) => this.search(currentTarget.value),
-        }),
-        el("p", { class: "dim", role: "status" }, many(listed.length, "operation")),
+      card(
+        "REST API",
+        [
+          el(
+            "p",
+            null,
+            "A program sends its token as ",
+            el("code", null, "Authorization: Bearer TOKEN"),
+            "; in the examples that header is in the file ci.header. ",
+            el("a", { href: "#tokens" }, "Tokens"),
+            ". The same for programs: ",
+            el("code", null, `${location.origin}/api/openapi.json`),
+          ),
+          el("input", {
+            type: "search",
+            value: q,
+            placeholder: "search: cancel, GET /api/nodes, efficiency",
+            "aria-label": "Search the operations",
+            onInput: ({ currentTarget }) => this.search(currentTarget.value),
+          }),
+          el("p", { class: "dim", role: "status" }, many(listed.length, "operation")),
+        ],
+        null,
+        { key: "head" },
       ),
       parts,
     ];

@@ -1,7 +1,7 @@
 // Tokens of the API: which there are, and ending them. They are made in a terminal.
 import { Component, h } from "../../vendor/preact.mjs";
 import { call, refused } from "../lib/server.js";
-import { ask, clock, complain, el, Table, toast } from "../lib/view.js";
+import { ask, card, clock, complain, el, Table, toast } from "../lib/view.js";
 /** @import { ApiToken, ApiTokens, Me } from "../api.js" */
 
 /**
@@ -72,10 +72,7 @@ export class TokensPage extends Component {
 
   render() {
     const { tokens, wrong } = this.state;
-    return el(
-      "div",
-      { class: "card" },
-      el("h2", null, "Tokens of the API"),
+    return card("Tokens of the API", [
       el(
         "p",
         { class: "dim" },
@@ -86,6 +83,6 @@ export class TokensPage extends Component {
       ),
       wrong ? el("p", { class: "reason", role: "alert" }, wrong) : null,
       tokens ? TokenTable({ tokens, revoke: this.revoke }) : null,
-    );
+    ]);
   }
 }

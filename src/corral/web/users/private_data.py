@@ -1,0 +1,140 @@
+"""What Slurm hides of each user from the others: PrivateData of slurm.conf and of slurmdbd.conf.
+
+Answers may be shared by users only where Slurm is known to hide nothing. So what is unknown counts
+as hidden: then each user's own token asks, and Slurm decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final, TypeVar
+
+from corral import api
+from corral.errors import Code, CorralError
+from corral.hosts import process
+from corral.slurm import command as slurm
+from corral.slurm.command import Command
+from corral.tasks import concurrently
+from corral.web.settings import Declared
+
+T = TypeVar("T")
+CHECKED_S: Final = 60.0
+"""How long an answer is taken as it is: slurm.conf may have been changed meanwhile."""
+RETRY_S: Final = 10.0
+"""When Slurm is asked again that did not answer; its last answer is kept until then."""
+FIRST_S: Final = 2.0
+"""How long a viewer waits for the first answer."""
+COMMAND_S: Final = 20.0
+Run = Callable[[tuple[str, ...]], Awaitable[str]]
+"""Runs a client command of Slurm's and returns what it printed."""
+
+
+class PrivateData:
+    """Whether Slurm hides users from each other; asked while there are viewers.
+
+    Args:
+        run: runs a command; None: Slurm cannot be asked here.
+        known: whether slurmctld or slurmdbd hide anything, where that is known already.
+        clock: seconds that only grow.
+    """
+
+    def __init__(
+        self,
+        run: Run | None = None,
+        *,
+        known: bool | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._run = run
+        self._slurmctld = self._slurmdbd = known
+        self._clock = clock
+        self._ask_at = 0.0
+        self._asking: asyncio.Task[None] | None = None
+
+    @property
+    def hidden(self) -> bool:
+        """Slurmctld hides users' jobs or nodes from each other, or may do so."""
+        return self._slurmctld is not False
+
+    @property
+    def accounting_hidden(self) -> bool:
+        """Slurmdbd hides users, accounts or jobs, or may do so."""
+        return self._slurmdbd is not False
+
+    def changed(self) -> None:
+        """Slurm may have read its configuration again: ask at the next request."""
+        self._ask_at = 0.0
+
+    async def checked(self) -> None:
+        """Ask where that is due; waits only while nothing is known of slurmctld, and not long."""
+        if self._run is None:
+            return
+        if self._clock() >= self._ask_at and (self._asking is None or self._asking.done()):
+            self._ask_at = self._clock() + CHECKED_S
+            self._asking = asyncio.create_task(self._asked(self._run), name="PrivateData")
+        if self._slurmctld is None and self._asking is not None:
+            await asyncio.wait({self._asking}, timeout=FIRST_S)
+
+    async def asked(self, command: Command[T]) -> T:
+        """What a command prints, of what accounting shows to everybody.
+
+        Raises:
+            CorralError: FORBIDDEN, it may hide some of it; else there is none.
+        """
+        if self._run is None or self.accounting_hidden:
+            raise CorralError(Code.FORBIDDEN, "accounting hides users from each other, or may")
+        return command.parse(await self._run(command.words))
+
+    async def close(self) -> None:
+        """Ask no more."""
+        if self._asking is not None:
+            self._asking.cancel()
+            await asyncio.gather(self._asking, return_exceptions=True)
+
+    async def _asked(self, run: Run) -> None:
+        slurmctld, slurmdbd = await concurrently(
+            _hides(run, slurm.PRIVATE), _hides(run, slurm.PRIVATE_ACCOUNTING)
+        )
+        if slurmctld is not None:
+            self._slurmctld = slurmctld
+        if slurmdbd is not None:
+            self._slurmdbd = slurmdbd
+        if slurmctld is None:
+            self._ask_at = self._clock() + RETRY_S
+
+
+async def _hides(run: Run, command: Command[bool | None]) -> bool | None:
+    """Whether a daemon hides anything; None where it does not answer."""
+    try:
+        return command.parse(await run(command.words))
+    except CorralError:
+        return None
+
+
+def here() -> Run:
+    """Runs commands as this process's user: the page's service on the controller."""
+
+    async def run(words: tuple[str, ...]) -> str:
+        try:
+            ended = await process.run(list(words), timeout=COMMAND_S)
+        except (OSError, TimeoutError) as error:
+            raise CorralError(Code.UNREACHABLE, f"{words[0]}: {error}") from error
+        if ended.status != 0:
+            raise CorralError(Code.SLURM_REFUSED, f"{words[0]}: {ended.err.strip()[-300:]}")
+        return ended.out
+
+    return run
+
+
+def on_controller(declared: Declared, user: str) -> Run:
+    """Runs commands on the controller as a user: the page of ``corral ui``."""
+
+    async def run(words: tuple[str, ...]) -> str:
+        result = await api.slurm_command(declared.spec, user, words)
+        if result.status != 0:
+            raise CorralError(Code.SLURM_REFUSED, f"{words[0]}: {result.err.strip()[-300:]}")
+        return result.out
+
+    return run
