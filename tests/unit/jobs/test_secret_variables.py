@@ -117,12 +117,11 @@ esac""",
     url = f"https://ada:{token}@wheels.example/simple"
     env = {"PIP_INDEX_URL": url, "PIP_TIMEOUT": "it's\n9", "HF_TOKEN": token}
     text = b"numpy==2.1.0\n"
-    made = asyncio.run(
-        environment.ensure(
-            slurm.fleet, "node0", "corral",
-            mount=str(slurm.shared), text=text, env=env, emit=ignore,
-        )
-    )  # fmt: skip
+    mount = str(slurm.shared)
+    work = environment.ensure(
+        slurm.fleet, "node0", "corral", mount=mount, text=text, env=env, emit=ignore
+    )
+    made = asyncio.run(work)
     assert made.startswith(f"{slurm.shared}/corral/envs/corral/")
     assert (slurm.folder / "settings").read_text() == f"{url}\nit's\n9\n\n"
     assert (slurm.folder / "lock").read_bytes() == text

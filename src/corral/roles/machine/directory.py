@@ -209,9 +209,11 @@ def members(site: Site) -> tuple[Share, ...]:
     directory = site.spec.directory
     places = [place for place in (job_folders_place(site),) if place is not None]
     if directory is None:
-        nodes = dict.fromkeys([site.controller, *(node for node, _ in places)])
-        gone = (*_timed(GROUP_ACCOUNTS), *_timed(MEMBER_FOLDERS))
-        return (Share((Desired(tuple(nodes), gone),)),)
+        both = (*_timed(GROUP_ACCOUNTS), *_timed(MEMBER_FOLDERS))
+        gone = [Desired((site.controller,), both)]
+        others = tuple(keeper for keeper, _ in places if keeper != site.controller)
+        gone += [Desired(others, _timed(MEMBER_FOLDERS))] if others else []
+        return (Share(tuple(gone)),)
     groups = tuple(f"{g.name}:{g.account}:{g.qos or ''}" for g in directory.groups)
     every = interval_seconds(directory.every)
     after = ("service:sssd", f"slurm-accounts:{site.spec.name}")
