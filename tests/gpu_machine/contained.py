@@ -17,7 +17,7 @@ MAKE = (
     "'etc/shadow*' 'etc/munge*' 'etc/ssl/private/*' 'etc/ssh/*' 'root/*' >/dev/null; "
     f"chmod 644 {IMAGE}; rm /etc/corral-image; ls -l {IMAGE}"
 )
-LOOK = (
+SHOW = (
     "cat /etc/corral-image; ls -l /dev/nvidia* 2>&1; nvidia-smi -L 2>&1; id -un; "
     "env | grep -E '^(CUDA|NVIDIA)_' || :"
 )
@@ -34,11 +34,11 @@ def row(lab: Lab, name: str) -> None:
         return
     made = lab.machine.node(name, "node0", MAKE, timeout=180)
     lab.record.command(f"{name}-containers", "the image, of the node's own files", made)
-    run(lab, name, "without libnvidia-container", "-G", "1", script=LOOK)
+    run(lab, name, "without libnvidia-container", "-G", "1", script=SHOW)
     mounts(lab, name)
     tools(lab, name)
-    run(lab, name, "with libnvidia-container", "-G", "1", script=LOOK)
-    run(lab, name, "a job without a GPU", script=LOOK)
+    run(lab, name, "with libnvidia-container", "-G", "1", script=SHOW)
+    run(lab, name, "a job without a GPU", script=SHOW)
     if not lab.gpus:
         return
     product = f"{PYTHON} /shared/programs/product.py"
@@ -47,7 +47,8 @@ def row(lab: Lab, name: str) -> None:
     run(lab, name, "on all nodes", *everywhere, script="hostname; nvidia-smi -L")
     train(lab, name)
     srun = "runuser -u corral -- env NVIDIA_VISIBLE_DEVICES=all "
-    srun += f"NVIDIA_DRIVER_CAPABILITIES=compute,utility srun --mem=2G --gres=gpu:1 --container-image={IMAGE} nvidia-smi -L"
+    srun += "NVIDIA_DRIVER_CAPABILITIES=compute,utility "
+    srun += f"srun --mem=2G --gres=gpu:1 --container-image={IMAGE} nvidia-smi -L"
     lab.record.command(f"{name}-containers", "srun", lab.machine.node(name, "node0", srun))
 
 

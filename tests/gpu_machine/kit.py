@@ -3,8 +3,8 @@
     .venv/bin/python -m tests.gpu_machine.kit KIT --enroot FOLDER --pyxis FILE --tools FOLDER
 
 As root, on a machine with podman and an archive (as for the node image). KIT gets ``kit.tar.00``
-and so on, of at most ``--piece`` MiB each, and ``SHA256SUMS``. The other machine's root is the bundle's
-own node image with podman in it: one more layer.
+and so on, of at most ``--piece`` MiB each, and ``SHA256SUMS``. The other machine's root is
+the bundle's own node image with podman in it: one more layer.
 """
 
 from __future__ import annotations

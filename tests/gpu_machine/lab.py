@@ -78,8 +78,8 @@ class Lab:
     def nodes(self, name: str) -> list[str]:
         """The cluster's nodes."""
         text = (self.machine.root / f"root/{name}.yaml").read_text()
-        found = re.search(r"nodes: node\[0-(\d+)\]", text)
-        return [f"node{i}" for i in range(int(found[1]) + 1)] if found else ["node0"]
+        matched = re.search(r"nodes: node\[0-(\d+)\]", text)
+        return [f"node{i}" for i in range(int(matched[1]) + 1)] if matched else ["node0"]
 
     def holder(self, seconds: int) -> subprocess.Popen[str]:
         """A process of this machine that holds memory of its GPUs."""
@@ -196,5 +196,7 @@ def linked(source: Path, target: Path) -> None:
 
 def cuda_runtime() -> list[Path]:
     """The CUDA runtime that nvcc links against."""
-    found = [Path(p) for p in ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib")]
-    return [path.resolve() for folder in found for path in folder.glob("libcudart.so.1?")][:1]
+    matched = [
+        Path(p) for p in ("/usr/local/cuda/lib64", "/usr/local/cuda/targets/x86_64-linux/lib")
+    ]
+    return [path.resolve() for folder in matched for path in folder.glob("libcudart.so.1?")][:1]

@@ -142,7 +142,7 @@ class Machine:
         return ["nsenter", "--target", holder, "--mount", "--"]
 
     def start(self, log: Path, *argv: str) -> subprocess.Popen[bytes]:
-        """Start a command in the changed root, in a session of its own."""
+        """Start a command in the changed root, in a separate session."""
         with log.open("wb") as stream:
             return subprocess.Popen(
                 [*self.enter(), *argv],
@@ -171,10 +171,10 @@ class Machine:
         """
         listed = self.inside("podman", "volume", "ls", "-q").stdout.split()
         name = next((v for v in listed if v.startswith(f"corral-{cluster}-shared-")), "")
-        found = self.inside("podman", "volume", "inspect", "--format", "{{.Mountpoint}}", name)
-        if not name or found.status != 0:
-            raise SystemExit(f"no shared folder of {cluster}: {found.text}")
-        return self.root / found.stdout.strip().lstrip("/")
+        matched = self.inside("podman", "volume", "inspect", "--format", "{{.Mountpoint}}", name)
+        if not name or matched.status != 0:
+            raise SystemExit(f"no shared folder of {cluster}: {matched.text}")
+        return self.root / matched.stdout.strip().lstrip("/")
 
     # The root itself
 
@@ -266,10 +266,10 @@ class Machine:
     def driver(self) -> None:
         """The machine's driver in the root: its libraries where they are, nvidia-smi on PATH."""
         listed = ran(["ldconfig", "-p"]).stdout
-        found = re.search(r"libcuda\.so\.1 .*x86-64.*=> (\S+)", listed)
-        if found is None:
+        matched = re.search(r"libcuda\.so\.1 .*x86-64.*=> (\S+)", listed)
+        if matched is None:
             return
-        folder = Path(found[1]).parent
+        folder = Path(matched[1]).parent
         smi = nvidia_smi(folder)
         if folder.is_relative_to("/usr/local/nvidia"):
             target = self.root / "usr/local/nvidia"

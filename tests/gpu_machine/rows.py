@@ -4,8 +4,8 @@
     python3 -m tests.gpu_machine.rows --kit /kit --out OUT --rows root,a2-up
 
 As root, in the kit's folder tree, with the machine's own Python (3.11 or later, with PyTorch). Rows
-are carried out in the order of ``ROWS``. One that fails is recorded, and the next one follows. Without
-GPUs nodes get stand-ins, and what computes is left out: that is how the kit is tried beforehand.
+are carried out in the order of ``ROWS``; one that fails is recorded, and the next follows.
+Without GPUs nodes get stand-ins, and what computes is left out: so a kit is tried beforehand.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ def root(lab: Lab) -> None:
     script = (
         "set -e; cd /root; tar --zstd -xf /kit/bundle.tar.zst --wildcards 'wheels/*'; "
         "python3 -m venv /opt/corral; /opt/corral/bin/pip install -q --no-index "
-        "--find-links wheels --require-hashes -r wheels/requirements.txt; corral --version; podman version -f "
-        "'{{.Client.Version}}'; crun --version | head -1"
+        "--find-links wheels --require-hashes -r wheels/requirements.txt; corral --version; "
+        "podman version -f '{{.Client.Version}}'; crun --version | head -1"
     )
     lab.record.command("root", "pip install", lab.machine.inside("sh", "-c", script))
     smi = lab.machine.inside("sh", "-c", "nvidia-smi -L; sha256sum /kit/bundle.tar.zst")
@@ -83,16 +83,16 @@ def broken_bundle(lab: Lab) -> None:
     """A bundle with another digest, one with a changed byte, one that is cut: nothing is made."""
     lab.write_file(B, joined=True)
     kit = lab.machine.kit
-    whole = kit / "bundle.tar.zst"
-    size = whole.stat().st_size
+    good = kit / "bundle.tar.zst"
+    size = good.stat().st_size
     changed, cut = kit / "changed.tar.zst", kit / "cut.tar.zst"
-    shutil.copy(whole, changed)
+    shutil.copy(good, changed)
     with changed.open("r+b") as stream:
         stream.seek(size // 2)
         byte = stream.read(1)
         stream.seek(size // 2)
         stream.write(bytes([byte[0] ^ 0xFF]))
-    shutil.copy(whole, cut)
+    shutil.copy(good, cut)
     os.truncate(cut, size * 9 // 10)
     file = f"/root/{B}.yaml"
     up = ("up", file, "--yes", "--bundle")
@@ -174,8 +174,8 @@ def round_of(lab: Lab, name: str) -> None:
     done = lab.machine.node(name, "node0", "corral-proof-round", timeout=240)
     lab.record.command(f"{name}-round", "corral-proof-round", done)
     script = "find /var/lib/corral -type f -newermt '-5 min' | head -5 | xargs -r tail -c 5000"
-    found = lab.machine.node(name, "node0", script)
-    lab.record.command(f"{name}-round", "what it kept", found)
+    kept = lab.machine.node(name, "node0", script)
+    lab.record.command(f"{name}-round", "what it kept", kept)
 
 
 def collectives(lab: Lab, name: str) -> None:
@@ -189,8 +189,8 @@ def collectives(lab: Lab, name: str) -> None:
     sizes = ("--smallest", "256M", "--largest", "8G", "--json")
     for number, more in enumerate((("--nccl-tests", build), (), ("--nccl-tests", build))):
         for collective in COLLECTIVES if more else ("",):
-            one = ("--collectives", collective) if collective else ()
-            done = lab.machine.corral(row, "bench", "run", file, *more, *one, *sizes, timeout=200)
+            only = ("--collectives", collective) if collective else ()
+            done = lab.machine.corral(row, "bench", "run", file, *more, *only, *sizes, timeout=200)
             (lab.record.folder / f"{row}-{number}{collective}.json").write_text(done.stdout)
 
 

@@ -33,8 +33,8 @@ def options(steps: int, corpus: str, checkpoint: int = 100_000) -> list[str]:
 
 def tokens(text: str) -> dict[str, Any]:
     """The training's result: tokens/s and losses."""
-    found = re.findall(r"RESULT (\{.*\})", text)
-    result = json.loads(found[-1]) if found else {}
+    matched = re.findall(r"RESULT (\{.*\})", text)
+    result = json.loads(matched[-1]) if matched else {}
     return {k: result.get(k) for k in ("tokens_per_second", "test_loss", "steps", "parameters")}
 
 
@@ -106,7 +106,7 @@ def page(lab: Lab, name: str) -> None:
 
 def get(lab: Lab, path: str) -> dict[str, Any]:
     """An answer of the page's API."""
-    request = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}")  # noqa: S310  # our own page
+    request = urllib.request.Request(f"http://127.0.0.1:{PORT}{path}")  # our own page
     request.add_header("Authorization", f"Bearer {lab.kept['token']}")
     try:
         with urllib.request.urlopen(request, timeout=20) as answer:  # noqa: S310

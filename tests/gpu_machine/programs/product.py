@@ -5,7 +5,7 @@ import time
 
 import torch
 
-found = []
+gpus = []
 for number in range(torch.cuda.device_count()):
     a = torch.randn(8192, 8192, device=f"cuda:{number}", dtype=torch.bfloat16)
     for _ in range(3):
@@ -16,5 +16,5 @@ for number in range(torch.cuda.device_count()):
         a @ a
     torch.cuda.synchronize(number)
     tera = 10 * 2 * 8192**3 / (time.perf_counter() - began) / 1e12
-    found.append({"name": torch.cuda.get_device_name(number), "tflops": round(tera, 1)})
-print("RESULT", json.dumps({"torch": torch.__version__, "gpus": found}), flush=True)
+    gpus.append({"name": torch.cuda.get_device_name(number), "tflops": round(tera, 1)})
+print("RESULT", json.dumps({"torch": torch.__version__, "gpus": gpus}), flush=True)
