@@ -34,10 +34,10 @@ def test_a_jobs_page_has_the_curves_of_a_real_gpu(
         else:
             route.fulfill(json=body)
 
-    with served(rest) as desk, tab(window, desk, "corral") as page:
+    with served(rest, prometheus="http://127.0.0.1:9") as desk, tab(window, desk, "corral") as page:
         page.route("**/api/jobs/17**", answer)
         page.evaluate("location.hash = 'job/17'")
-        wait_until(page, "document.querySelectorAll('.uplot, canvas').length >= 4")
+        wait_until(page, "document.querySelectorAll('.uplot canvas').length === 5")
         text = page.inner_text("body")
         shoot(page, "h200x2-job")
     assert "round-2-0" in text

@@ -69,13 +69,13 @@ def rounds(lab: Lab, name: str) -> None:
     row, nodes = f"{name}-train", lab.nodes(name)
 
     def both(kind: str, steps: int, label: str) -> None:
-        def one(number: int) -> Done:
+        def trained(number: int) -> Done:
             if kind == "bare":
                 return bare(lab, name, number, steps)
             return job(lab, name, steps, "--nodelist", nodes[number], "--name", f"{label}-{number}")
 
         with ThreadPoolExecutor(len(nodes)) as pool:
-            for number, done in enumerate(pool.map(one, range(len(nodes)))):
+            for number, done in enumerate(pool.map(trained, range(len(nodes)))):
                 lab.record.command(row, f"{label} {kind} on GPU {number}", done)
                 lab.record.add(row, f"{label} {kind} {number}", **tokens(done.text))
 
