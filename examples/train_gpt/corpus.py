@@ -54,8 +54,8 @@ def prepare(folder: Path, source: Path) -> None:
         parts: dict[str, list[bytes]] = {"train": [], "test": []}
         for number, data in pieces(source):
             parts["test" if number % HELD_BACK == 0 else "train"].append(data + b"\n")
-        if len(parts["train"]) == 1 and not parts["test"]:
-            text = parts["train"][0]
+        if not parts["train"] and len(parts["test"]) == 1:  # one file has the number 0
+            text = parts["test"][0]
             cut = len(text) * (HELD_BACK - 1) // HELD_BACK
             parts = {"train": [text[:cut]], "test": [text[cut:]]}
         about: dict[str, object] = {"source": str(source)}

@@ -26,6 +26,7 @@ done
 mount --rbind $q $p
 # With CDI the driver is where its specification puts it, and its hooks have run.
 if [ -d @folder@/lib64 ]; then
+  ldconfig -n @folder@/lib64  # links of sonames, which the next one needs
   ln -sf libcuda.so.1 @folder@/lib64/libcuda.so
   for f in @folder@/bin/*; do ln -sf $f /usr/local/bin/; done
   echo @folder@/lib64 > /etc/ld.so.conf.d/corral-nvidia.conf

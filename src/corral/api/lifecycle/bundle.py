@@ -29,7 +29,7 @@ from corral.state.base import Resource
 from corral.state.network.mesh import MeshMember
 from corral.state.packages import Artifact, DebRepository, Packages, SlurmPackages
 from corral.state.pyenv import PythonEnv, Wheel
-from corral.state.system.enroot import EnrootPackages, PyxisPlugin
+from corral.state.system.enroot import BUILD_PACKAGES, DEPENDS, EnrootPackages, PyxisPlugin
 from corral.state.system.nvidia import Components, Headers, Keyring
 from corral.state_dir import cluster_dir
 
@@ -40,8 +40,6 @@ _OFFERED: Final[Mapping[str, str]] = MappingProxyType({"debian": "24.11.5", "ubu
 """Slurm of the releases that node images are built from: which packages it has depends on it."""
 _OUTSIDE: Final[Mapping[type[object], str]] = MappingProxyType(
     {
-        EnrootPackages: "software.containers",
-        PyxisPlugin: "software.containers",
         SlurmPackages: "slurm.source",
         DebRepository: "slurm.source",
         MeshMember: "network.control",
@@ -51,6 +49,10 @@ _OUTSIDE: Final[Mapping[type[object], str]] = MappingProxyType(
     }
 )
 """Resources that bring what a bundle does not hold, and the field that declares them."""
+_FILES: Final = (
+    "name a file of the machine without internet in its place, or for Enroot and Pyxis their "
+    "folder in software.pyxis.mirror"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,9 +193,22 @@ async def needs_of(spec: ClusterSpec) -> Needs:
         stages = session.desired_stages(facts)
     resources = [r for stage in stages for each in stage.desired for r in each.resources]
     _refuse_outside(resources)
-    names = [n for r in resources if isinstance(r, Packages) for n in (*r.names, *r.along)]
+    names = [name for resource in resources for name in _installed(resource)]
     wheels = [w for r in resources if isinstance(r, PythonEnv) for w in r.wheels]
     return Needs(tuple(sorted(set(names))), tuple(dict.fromkeys(wheels)))
+
+
+def _installed(resource: Resource) -> tuple[str, ...]:
+    """The distribution's packages that a resource installs."""
+    match resource:
+        case Packages():
+            return (*resource.names, *resource.along)
+        case EnrootPackages():
+            return DEPENDS
+        case PyxisPlugin():
+            return (*BUILD_PACKAGES, resource.headers)
+        case _:
+            return ()
 
 
 def _offered(facts: Facts) -> Facts:
@@ -210,7 +225,9 @@ def _refuse_outside(resources: Sequence[Resource]) -> None:
             raise CorralError(
                 Code.USAGE,
                 f"a bundle cannot hold what {field} needs",
-                hint="leave it out of the cluster file for machines without internet",
+                hint=_FILES
+                if isinstance(each, Artifact)
+                else "leave it out of the cluster file for machines without internet",
             )
 
 

@@ -35,6 +35,8 @@ REPOSITORY: Final = "localhost/corral-node"
 LABEL: Final = "corral.image"
 OS_LABEL: Final = "corral.os"
 BASE_LABEL: Final = "corral.base"
+HEADERS: Final = "/usr/include/*"
+"""The pattern of ``recipes.yaml`` that leaves out what compilers read."""
 
 
 class ImageRow(Row):
@@ -121,11 +123,16 @@ def _recipe(os_id: str, row: ImageRow, table: Recipes) -> Recipe:
 
 
 def slim(recipe: Recipe, packages: Sequence[str]) -> Recipe:
-    """The recipe without PyTorch and with these packages, for machines without internet."""
+    """The recipe without PyTorch and with these packages, for machines without internet.
+
+    With packages for compiling (Pyxis) it has their headers: apt installs nothing again there.
+    """
     table = recipe_table()
     names = (*table.base, *table.slurm, "python3", *packages)
     more = chain.from_iterable(table.slim_left_out.values())
     left_out = (*recipe.left_out, *more)
+    if any(name.endswith("-dev") for name in packages):
+        left_out = tuple(pattern for pattern in left_out if pattern != HEADERS)
     return replace(recipe, packages=tuple(dict.fromkeys(names)), left_out=left_out)
 
 

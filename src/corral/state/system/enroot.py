@@ -13,6 +13,8 @@ SYSCTL: Final = "/etc/sysctl.d/60-corral-enroot.conf"
 PLUGIN: Final = "/usr/local/lib/slurm/spank_pyxis.so"
 STAMP: Final = "/usr/local/lib/slurm/spank_pyxis.made-from"
 BUILD_PACKAGES: Final = ("gcc", "make", "libc6-dev")
+DEPENDS: Final = ("bsdmainutils", "libcap2-bin", "passwd")
+"""What Enroot's packages depend on besides the packages that the role names (its deb's control)."""
 
 _PROGRAM: Final = "state/containers.sh"
 

@@ -8,11 +8,12 @@ import pytest
 
 from corral.api.lifecycle import bundle as use
 from corral.errors import Code, CorralError
-from corral.providers.containers import bundle
+from corral.providers.containers import bundle, recipe
 from corral.providers.containers.bundle import Manifest, Member
-from corral.state.packages import Artifact, Packages
+from corral.slurm.packages import DebSet, Family
+from corral.state.packages import Artifact, DebRepository, Packages
 from corral.state.pyenv import Wheel
-from corral.state.system.enroot import EnrootPackages
+from corral.state.system.enroot import EnrootPackages, PyxisPlugin
 
 WHEEL = Wheel("rich-15.0.0-py3-none-any.whl", "b" * 64)
 
@@ -49,10 +50,21 @@ def test_the_wheel_that_nodes_get_is_the_one_that_is_compared() -> None:
 
 def test_what_nodes_fetch_from_networks_is_refused() -> None:
     use._refuse_outside([Packages("slurmd", ("slurmd",)), Artifact("/srv/a.deb", "a" * 64, "a")])
-    with pytest.raises(CorralError, match=r"cannot hold what software\.containers needs"):
-        use._refuse_outside([EnrootPackages((), ())])
-    with pytest.raises(CorralError, match=r"cannot hold what https://x/a\.deb needs"):
+    with pytest.raises(CorralError, match=r"cannot hold what slurm\.source needs"):
+        use._refuse_outside([DebRepository(DebSet((), "/srv", Family.DISTRIBUTION, "1"))])
+    with pytest.raises(CorralError, match=r"cannot hold what https://x/a\.deb needs") as caught:
         use._refuse_outside([Artifact("https://x/a.deb", "a" * 64, "a")])
+    assert "software.pyxis.mirror" in caught.value.hint
+
+
+def test_containers_by_files_need_packages_that_are_in_the_image() -> None:
+    use._refuse_outside([EnrootPackages((), ()), PyxisPlugin("/p", "a" * 64, "libslurm-dev", ())])
+    assert "libcap2-bin" in use._installed(EnrootPackages((), ()))
+    plugin = use._installed(PyxisPlugin("/p", "a" * 64, "libslurm-dev", ()))
+    assert plugin == ("gcc", "make", "libc6-dev", "libslurm-dev")
+    debian = recipe.recipes()["debian"]
+    assert recipe.HEADERS in recipe.slim(debian, ("prometheus",)).left_out
+    assert recipe.HEADERS not in recipe.slim(debian, plugin).left_out
 
 
 def test_wheels_are_for_a_known_python_and_architecture(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -51,12 +51,14 @@ class HostGpus:
         libraries: the driver's libraries, path by soname.
         programs: paths of its programs.
         cdi: what gives a container these GPUs and the driver, where the machine has it.
+        version: of the driver; "" where it is unknown.
     """
 
     gpus: tuple[HostGpu, ...] = ()
     libraries: Mapping[str, str] | None = None
     programs: tuple[str, ...] = ()
     cdi: cdi.Devices = cdi.NOTHING
+    version: str = ""
 
     def options(self, own: Sequence[HostGpu]) -> list[str]:
         """Options of ``podman run`` for a node with these GPUs."""
@@ -72,10 +74,19 @@ class HostGpus:
         return f"by device files ({self.cdi.reason or 'its CDI specification lacks a GPU'})"
 
     def volumes(self) -> list[str]:
-        """``podman run``'s values of ``--volume``: the driver as a node finds it, read-only."""
-        files = {f"lib64/{name}": path for name, path in (self.libraries or {}).items()}
+        """``podman run``'s values of ``--volume``: the driver as a node finds it, read-only.
+
+        Libraries end in the driver's version, as its installer names them; ldconfig links their
+        sonames. libnvidia-container takes no other into a job's container (1.12.1,
+        ``select_libraries`` of src/nvc_info.c).
+        """
+        libraries = self.libraries or {}
+        files = {f"lib64/{self._file(name)}": path for name, path in libraries.items()}
         files |= {f"bin/{path.rpartition('/')[2]}": path for path in self.programs}
         return [f"{path}:{FOLDER}/{name}:ro" for name, path in sorted(files.items())]
+
+    def _file(self, soname: str) -> str:
+        return f"{soname.partition('.so')[0]}.so.{self.version}" if self.version else soname
 
 
 async def host_gpus() -> HostGpus:
@@ -87,7 +98,8 @@ async def host_gpus() -> HostGpus:
     asked = inquiry(QUESTIONS)
     result = await Local(HERE).run(asked.script, timeout=TIMEOUT)
     known = await asyncio.to_thread(cdi.devices)
-    return read(asked.answers(result.stdout, HERE, "look at the GPUs"), known)
+    here = read(asked.answers(result.stdout, HERE, "look at the GPUs"), known)
+    return replace(here, version=await asyncio.to_thread(driver_version))
 
 
 def read(answers: Answers, known: cdi.Devices = cdi.NOTHING) -> HostGpus:

@@ -75,6 +75,16 @@ def test_an_h200_as_it_reported_itself() -> None:
     assert not {name for name in mounted if "GL" in name or "encode" in name or "cudart" in name}
 
 
+def test_libraries_end_in_the_drivers_version() -> None:
+    """libnvidia-container 1.12.1 takes no others into a job's container (seen on an H200)."""
+    here = replace(host_gpus.read(answers()), version="580.159.04")
+    folder = "/usr/local/nvidia/lib64"
+    assert f"{folder}/libcuda.so.1:{folder}/libcuda.so.580.159.04:ro" in here.volumes()
+    libraries = [v.split(":")[1] for v in here.volumes() if "/lib64/" in v.split(":")[1]]
+    assert all(path.endswith(".so.580.159.04") for path in libraries)
+    assert len(set(libraries)) == len(libraries)
+
+
 @pytest.mark.parametrize(
     ("changes", "words", "hint"),
     [
