@@ -90,7 +90,7 @@ class Lab:
     """Machines that answer what apt has for them, and slurmctld."""
 
     pending = ()
-    nodes = ("n0", "n1", "n2", "n3")
+    nodes: tuple[str, ...] = ("n0", "n1", "n2", "n3")
 
     def __init__(self) -> None:
         self.spec, self.controller, self.fleet = SPEC, "n0", self

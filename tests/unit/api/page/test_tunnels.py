@@ -81,7 +81,7 @@ def test_a_tunnel_ends_with_its_input(
         return Running(spec)
 
     async def asked(spec: ClusterSpec) -> page_server.Asked:
-        return page_server.Asked(False, SlurmVersion(22, 5), None, controller_of(spec))
+        return page_server.Asked(SlurmVersion(22, 5), None, controller_of(spec))
 
     async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
         return "token"
@@ -134,7 +134,7 @@ def test_a_lost_controllers_page_asks_the_backup_by_commands(
         return Started(argv)
 
     async def asked(spec: ClusterSpec) -> page_server.Asked:
-        return page_server.Asked(False, SlurmVersion(24, 11), None, "node1" if lost else "node0")
+        return page_server.Asked(SlurmVersion(24, 11), None, "node1" if lost else "node0")
 
     async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
         return "token"

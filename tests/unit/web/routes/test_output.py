@@ -812,7 +812,7 @@ def test_a_helper_that_dies_is_out_of_reach(tmp_path: Path) -> None:
 Asking = Callable[[str], Coroutine[Any, Any, Any]]
 ONE_ANSWER: dict[str, Asking] = {
     "script": lambda path: ByHelper(path).script(Login("kim", "t"), 1),
-    "templates": lambda path: ByHelper(path).templates(Login("kim", "t")),
+    "templates": lambda path: ByHelper(path).templates(Login("kim", "t"), ()),
     "login": lambda path: TokenProgram(path).provider(),
 }
 
