@@ -53,7 +53,6 @@ NAMED_S: Final = 3 * RENEW_S
 """Streams of a session whose person the proxy has not named for so long end."""
 RECHECK_S: Final = 1.0
 """How long a request waits for Slurm's new verdict about its login."""
-_asking: Final = set[asyncio.Task[None]]()
 UNATTENDED: Final = "x-unattended"
 """The page asked on a timer: nobody has touched it for a while. A thief gains nothing by it."""
 
@@ -82,6 +81,7 @@ class State:
         streams: how many live views each user has; searches: how many searches in logs;
             downloads: how many of logs, each with a block in memory (output.BLOCK);
             questions: what else it asks the machines about its jobs.
+        asking: questions to Slurm about sessions' logins, which no request may wait for.
         logins, actions, reads: how often somebody may try, change and look.
         passwords: how often somebody may try one for a name, from wherever.
         pause: waits before a refused password is answered.
@@ -113,6 +113,7 @@ class State:
     questions: Questions = field(default_factory=Questions)
     searches: Streams = field(default_factory=lambda: Streams(2, "searches"))
     downloads: Streams = field(default_factory=lambda: Streams(2, "downloads", of_all=16))
+    asking: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
     passwords: RateLimit = field(default_factory=lambda: RateLimit(20, 600))
     pause: Callable[[float], Awaitable[None]] = asyncio.sleep
     logins: RateLimit = field(default_factory=lambda: RateLimit(10, 60))
@@ -234,7 +235,7 @@ async def _rechecked(state: State, session: Session) -> None:
         session.role = await role_of(state.rest, session.login, session.role)
 
     asking = asyncio.create_task(asked(), name="role")
-    _asking.add(asking)
+    state.asking.add(asking)
     asking.add_done_callback(lambda task: _judged(state, session, task))
     # Where Slurm is slow the last verdict holds until it has answered.
     await asyncio.wait({asking}, timeout=RECHECK_S)
@@ -248,7 +249,7 @@ def _is_refused(asking: asyncio.Task[None]) -> bool:
 
 
 def _judged(state: State, session: Session, asking: asyncio.Task[None]) -> None:
-    _asking.discard(asking)
+    state.asking.discard(asking)
     if _is_refused(asking):
         state.sessions.drop(session)
 

@@ -317,6 +317,7 @@ team_templates() (
   elif [ ! -r "$1" ] || ! cd "./$1"; then
     echo "closed you may not read it"
   else
+    # shellcheck disable=SC2030 # what is called below has them
     group=$(stat -c %g .) owner=$(stat -c %u .) shared=
     if stat -c %A . | grep -q '^.....w'; then shared=yes; fi
     templates_in team_trouble "$2" "$3"
@@ -324,6 +325,7 @@ team_templates() (
 )
 
 # team_trouble FILE LONGEST: why it is not taken; $owner and $group are those of the folder, $shared is set where the group writes.
+# shellcheck disable=SC2031 # those of team_templates
 team_trouble() {
   if [ -L "$1" ] || [ ! -f "$1" ]; then
     echo "it is not a plain file"
@@ -341,6 +343,7 @@ team_trouble() {
 }
 
 # team_owns UID NAME: whether a file of this user is taken: root's, the folder's owner's, and where the group writes its members'.
+# shellcheck disable=SC2031 # those of team_templates
 team_owns() {
   [ "$1" != 0 ] && [ "$1" != "$owner" ] || return 0
   [ -n "$shared" ] && id -G "$2" 2>/dev/null | tr ' ' '\n' | grep -qx "$group"

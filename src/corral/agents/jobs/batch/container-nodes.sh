@@ -5,6 +5,7 @@
 # Installed as: nowhere: part of a job's batch script (jobs/batch/containers)
 # Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
+# shellcheck disable=SC2154 # the batch script sets it before
 (umask 077 && printf '%s\n' @env@ >"$folder/variables.env") || fail "the job's environment could not be written"
 node=$(cat <<'END_OF_NODE'
 @settings@

@@ -7,7 +7,7 @@
 # Installed as: nowhere: part of a job's batch script (jobs/batch/containers)
 # Started by: each rank of the job
 # Runs as: the job's user
-# shellcheck disable=SC1090 # of the job's folder
+# shellcheck disable=SC1090,SC1091 # of the job's folder
 library=${LD_LIBRARY_PATH-}
 . "$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env" || exit 1
 [ "$library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
