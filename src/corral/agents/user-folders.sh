@@ -1,7 +1,7 @@
 #!/bin/sh
 # A user's own folders on shared storage, below root's. POSIX sh; it comes behind folder-checks.sh.
 #
-# Installed as: part of the programs that include it
+# Installed as: part of the programs that include it; else nowhere: sent before a script that calls them (inspect/slurm)
 # Started by: the programs that include it
 # Runs as: root; or the user, who makes none
 # roof_make MOUNT TOP KIND USER MISSING: MOUNT/TOP/KIND/USER, as root; without root it must be there. mkdir may lose to another

@@ -20,7 +20,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call, sh
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 
 BOOTED: Final = sh("command -v systemctl >/dev/null && systemctl is-system-running --wait")
 BOOT_S: Final = 180.0

@@ -13,10 +13,10 @@ from corral.hosts.framing import Reports
 from corral.hosts.quote import Script, call
 from corral.hosts.transport import Result, check
 from corral.inspect.jobs import HOLDERS
+from corral.runtime.tasks import concurrently
 from corral.slurm.states.jobs import holding_states
 from corral.spec.slurm.hostlist import fold
 from corral.state import ledger
-from corral.tasks import concurrently
 
 UNDO_S: Final = 900.0
 """Seconds a machine may take to undo all; removing packages is the longest."""

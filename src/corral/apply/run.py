@@ -19,6 +19,7 @@ from corral.hosts.quote import sh
 from corral.hosts.transport import check
 from corral.plan.model import Plan, Stage
 from corral.providers.cloud.client.accounts import key_bytes
+from corral.runtime.tasks import concurrently
 from corral.spec.slurm.hostlist import fold
 from corral.state.base import (
     HERE,
@@ -30,7 +31,6 @@ from corral.state.base import (
 )
 from corral.state.network.mesh import MINT
 from corral.state.secrets import KEYS
-from corral.tasks import concurrently
 
 STAGE_TIMEOUT = 1800.0
 """Seconds a node may take for its share of one stage; installing packages is the longest."""

@@ -28,11 +28,11 @@ from corral.inspect.slurm import NODES
 from corral.providers.cloud.budget import reserved
 from corral.providers.cloud.elastic import rented_nodes
 from corral.providers.cloud.provider import CloudProvider
+from corral.runtime.tasks import concurrently
 from corral.slurm.states.nodes import POWERING_UP
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import declared_of, with_present
 from corral.spec.slurm.hostlist import expand, fold
-from corral.tasks import concurrently
 
 HOLD_S: Final = 120.0
 """A node that was not available stays down this long, before it is asked for again."""

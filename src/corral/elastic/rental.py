@@ -12,9 +12,9 @@ from corral.hosts.openssh import OpenSSH, control_dir
 from corral.inspect.machine import FITNESS
 from corral.providers.base import Action, MachineAction
 from corral.providers.cloud.provider import CloudProvider
+from corral.runtime.tasks import concurrently
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import elastic_of
-from corral.tasks import concurrently
 
 CHECK_S: Final = 120.0
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from corral.errors import Code, CorralError
 from corral.hosts.quote import Script
 from corral.hosts.transport import Alone, OnLine, Result, Transport
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 
 FAN_OUT = 64
 

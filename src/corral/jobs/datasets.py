@@ -21,9 +21,9 @@ from corral.hosts.transport import Result, check
 from corral.jobs.follow import as_user
 from corral.jobs.upload.project import absolute, ways
 from corral.jobs.upload.user_folder import not_ours, roof_script
+from corral.runtime.tasks import concurrently
 from corral.runtime.threads import abandonable
 from corral.state.storage.job_folders import DATA, user_folder
-from corral.tasks import concurrently
 
 WRITE_S: Final = 6 * 3600.0
 

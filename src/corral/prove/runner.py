@@ -13,7 +13,7 @@ from corral.hosts.quote import call
 from corral.prove.check import Check, Cores
 from corral.prove.context import ProveContext, left_out, skipped
 from corral.prove.model import CheckResult, Judgement, Proof, Verdict
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 
 REACHED: Final = "smoke.reached"
 """Nodes that cannot be read are its failure; checks of those nodes are skipped."""

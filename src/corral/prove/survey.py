@@ -13,12 +13,12 @@ from corral.inspect import machine, services, slurm
 from corral.inspect.question import MachineState, Question
 from corral.prove.context import ProveContext
 from corral.roles.services import mlflow
+from corral.runtime.tasks import concurrently
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, controllers_of, partitions_of
 from corral.spec.sections.directory import Directory
 from corral.spec.slurm.node_features import ISLANDS_JOINED, NO_CGROUPS, island_of
-from corral.tasks import concurrently
 
 LIMIT_S: Final = 60.0
 """Seconds for one node's answer; more for clusters of many names."""

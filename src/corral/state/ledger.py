@@ -69,7 +69,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("former-mounts", "former-people", "mesh", "supervised", "timer"), ""),
         "pam-profile": "",
         # Shared storage is data: what jobs wrote stays.
-        "job-folders": "",
+        **dict.fromkeys(("job-folders", "member-folders"), ""),
         # They leave nothing behind.
         **dict.fromkeys(("leaving", "no-controller", "resume", "reboot", "clock", "existing"), ""),
         **dict.fromkeys(("no-backup-controller", "backup-stopped"), ""),

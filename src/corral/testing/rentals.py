@@ -17,8 +17,8 @@ from corral.providers.cloud.ledger import Ledger
 from corral.providers.cloud.model import CloudApi, Label, LaunchRequest, Offer
 from corral.providers.cloud.readiness import Watch
 from corral.providers.cloud.termination import end_all, end_some, find
+from corral.runtime.tasks import concurrently
 from corral.spec.providers import PROVIDERS, RENTALS
-from corral.tasks import concurrently
 from corral.testing.clouds import SIMS, InProcess, Sim
 from corral.testing.clouds.contract import OpenApi
 from corral.testing.clouds.server import PREFIXES

@@ -22,7 +22,7 @@ import uvicorn
 
 from corral.passwords import accompanied
 from corral.runtime.stack_dump import on_signal
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 from corral.web.app import create_app
 from corral.web.listener.acceptor import Loop
 from corral.web.listener.admission import Admission, Admitted

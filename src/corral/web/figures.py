@@ -17,9 +17,9 @@ import httpx
 from corral import api
 from corral.errors import Code, CorralError
 from corral.inspect.jobs import BUSY_STEP_S, LEAST_STEPS, busy_query, busy_seconds, either
+from corral.runtime.tasks import concurrently
 from corral.slurm.records import Job
 from corral.spec.slurm.hostlist import expand
-from corral.tasks import concurrently
 from corral.web import history
 from corral.web.daemon_client import daemon_client
 from corral.web.history import Grid, Span, finite

@@ -23,12 +23,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from corral.errors import CorralError
 from corral.extras import own_version
 from corral.hosts import process
+from corral.runtime.tasks import concurrently
 from corral.slurm import command as slurm
 from corral.slurm.command import Command
 from corral.slurm.policy import Share
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest.commands import too_old
-from corral.tasks import concurrently
 from corral.web.exposition import Family, Histogram, families, text_of, untracked
 from corral.web.listener.connections import Bounded, Waiting
 from corral.web.scheduler_metrics import scheduler_families, share_families

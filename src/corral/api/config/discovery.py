@@ -27,10 +27,10 @@ from corral.inspect.facts import QUESTIONS, parse_facts
 from corral.inspect.machine import HOSTNAME, OPEN_KEYS, USERS
 from corral.inspect.question import inquiry
 from corral.inspect.rules import Offset
+from corral.runtime.tasks import concurrently
 from corral.slurm.adopt.machine import Machine
 from corral.spec.slurm.hostlist import expand
 from corral.state_dir import cluster_dir, state_dir
-from corral.tasks import concurrently
 
 ASK_S = 60.0
 AT_ONCE = 32

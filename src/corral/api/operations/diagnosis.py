@@ -25,6 +25,7 @@ from corral.inspect.machine import ports
 from corral.inspect.question import Question
 from corral.inspect.slurm import SLURM_CONF
 from corral.roles.machine.mesh import addresses as mesh_addresses
+from corral.runtime.tasks import concurrently
 from corral.slurm.states.jobs import ExitCode
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import (
@@ -35,7 +36,6 @@ from corral.spec.nodes import (
     sole_user,
 )
 from corral.spec.sections.tailnet import mesh_of
-from corral.tasks import concurrently
 
 TIMEOUT: Final = 120.0
 _CTLD: Final = 6817

@@ -13,9 +13,9 @@ from corral.errors import Code, CorralError
 from corral.inspect.jobs import FIGURES, Reading
 from corral.inspect.question import MachineState
 from corral.prove.checks.health import HealthLine, common, run_health_checks
+from corral.runtime.tasks import concurrently
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of, partitions_of
-from corral.tasks import concurrently
 
 
 @dataclass(frozen=True, slots=True)

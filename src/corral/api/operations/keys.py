@@ -19,9 +19,9 @@ from corral.hosts.sshkeys import known_fingerprints
 from corral.hosts.target import SshTarget
 from corral.passwords import JUMP
 from corral.providers.lookup import here, providers_of
+from corral.runtime.tasks import concurrently
 from corral.spec.models import ClusterSpec
 from corral.spec.providers import OWNED
-from corral.tasks import concurrently
 
 AT_ONCE = 16
 """sshd starts to drop logins at ten unfinished ones (MaxStartups), on each machine for itself; this

@@ -18,6 +18,7 @@ from corral.inspect.services import BACKUP, UNITS, Backup, backup, units
 from corral.inspect.slurm import NODES, PING, strictly, while_up
 from corral.prove.context import ProveContext
 from corral.prove.survey import units_of
+from corral.runtime.tasks import concurrently
 from corral.slurm.records import Node
 from corral.slurm.states.jobs import has_ended
 from corral.slurm.states.nodes import NodeBase, NodeState
@@ -25,7 +26,6 @@ from corral.spec.client import ClientSpec, by_rest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of, partitions_of, users_of
 from corral.spec.sections.tailnet import mesh_of
-from corral.tasks import concurrently
 
 TIMEOUT: Final = 40.0
 ADMINISTRATOR: Final = "an administrator looks at the machine: corral status, corral doctor"

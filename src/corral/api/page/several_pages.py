@@ -18,8 +18,8 @@ from corral.api.page.page_server import Page, serve_page
 from corral.errors import Code, CorralError
 from corral.hosts.ports import HeldPort
 from corral.passwords import Person, accompanied, person
+from corral.runtime.tasks import concurrently
 from corral.spec.models import ClusterSpec
-from corral.tasks import concurrently
 
 _LAST_PORT: Final = 65535
 

@@ -13,11 +13,11 @@ from corral.jobs.arrays import ArrayOutcome
 from corral.jobs.follow import Live, Outcome, RankLine
 from corral.jobs.handle import JobHandle
 from corral.roles.machine.people import PROOF
+from corral.runtime.tasks import concurrently
 from corral.slurm.records import Job
 from corral.spec.client import by_rest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
-from corral.tasks import concurrently
 
 JobInfo = Job  # corral.Job is the handle of a submitted one
 JobOutcome = Outcome

@@ -15,7 +15,7 @@ from corral.prove.check import Check
 from corral.prove.context import ProveContext, clip, verdict_of, warned
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.roles.slurm.health import PROGRAM, health_checks
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 
 HealthWord = Literal["ok", "warn", "fail", "none"]
 _WORDS: Final = ("ok", "warn", "fail", "none")

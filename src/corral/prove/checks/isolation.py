@@ -32,11 +32,11 @@ from corral.prove.launch import (
 from corral.prove.model import Evidence, Figure, Judgement
 from corral.prove.probe import Probe, lines, parse_probes
 from corral.prove.survey import Survey, fenced, survey
+from corral.runtime.tasks import concurrently
 from corral.slurm.records import Node
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import nodes_of
 from corral.spec.slurm.hostlist import fold
-from corral.tasks import concurrently
 
 EPERM: Final = 1  # what the devices cgroup answers
 # 0: opened. The driver answers the rest: no such device or address, no such device, I/O error.

@@ -30,10 +30,10 @@ from corral.prove.launch import (
 )
 from corral.prove.model import Evidence, Figure, Judgement, Verdict
 from corral.prove.survey import Survey, survey
+from corral.runtime.tasks import concurrently
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
 from corral.spec.slurm.hostlist import fold
-from corral.tasks import concurrently
 
 WAITS: Final = frozenset({"Resources", "Priority"})
 NO_DATABASE: Final = frozenset({"InvalidAccount"})

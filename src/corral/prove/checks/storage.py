@@ -15,9 +15,9 @@ from corral.inspect.question import Answer, MachineState, Question, inquiry, tex
 from corral.inspect.rules import FolderFault, OwnerFault, folder_fault, owner_fault
 from corral.prove.context import ProveContext, as_user, verdict_of
 from corral.prove.model import Evidence, Figure, Judgement
+from corral.runtime.tasks import concurrently
 from corral.spec.models import Storage
 from corral.spec.nodes import Node, sole_user
-from corral.tasks import concurrently
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from corral.providers.cloud.launcher import sort as sort_single
 from corral.providers.cloud.model import Extra, Instance, Offer, State, label_of
 from corral.providers.cloud.readiness import POLL_S, Watch, until_reachable
 from corral.providers.cloud.termination import Assets
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 
 CLUSTER: Final = "cluster"
 """Kind of the extra that is a cloud's own cluster."""

@@ -17,8 +17,8 @@ from corral.providers.containers import (
 )
 from corral.providers.containers.gpus import host_gpus
 from corral.providers.containers.podman import Fields, Podman, bridge, subnets
+from corral.runtime.tasks import concurrently
 from corral.spec.nodes import Node
-from corral.tasks import concurrently
 
 Network = ipaddress.IPv4Network
 COMES_S: Final = 60.0

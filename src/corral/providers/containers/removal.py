@@ -13,7 +13,7 @@ from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.providers.containers import layout, stale_objects
 from corral.providers.containers.podman import Podman, bridge
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 
 # Verb, how names are listed, how one is removed; in the order that uses nothing any more.
 _KINDS: Final = (

@@ -30,7 +30,7 @@ from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.providers.containers import machine
 from corral.providers.containers.podman import Fields, Podman
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 
 FOLDER: Final = Path("/run/netns")
 PROC: Final = Path("/proc")

@@ -38,10 +38,10 @@ from corral.providers.containers import (
 from corral.providers.containers.gpus import host_gpus
 from corral.providers.containers.podman import Podman
 from corral.providers.embedded.access import Access
+from corral.runtime.tasks import concurrently
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, nodes_of
 from corral.state_dir import cluster_dir
-from corral.tasks import concurrently
 
 if TYPE_CHECKING:
     from corral.providers.containers.image import Images

@@ -37,9 +37,9 @@ from corral.providers.gcp.recovery import (
 from corral.providers.gcp.section import Gcp
 from corral.providers.gcp.toolkit_cluster import login_of, section_of
 from corral.providers.gcp.warm_up import warm_up
+from corral.runtime.tasks import concurrently
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import Node, controller_of, nodes_of
-from corral.tasks import concurrently
 
 if TYPE_CHECKING:
     from corral.providers.gcp.google import Google

@@ -13,10 +13,10 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from corral.errors import Code, CorralError
+from corral.runtime.tasks import concurrently
 from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.read import ADMINISTRATOR
-from corral.tasks import concurrently
 from corral.web import schemas
 from corral.web.routes.nodes import NAME
 from corral.web.slurm.search import SHOWN, parse

@@ -12,11 +12,11 @@ from fastapi import APIRouter, Query, Request
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.runtime.tasks import concurrently
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
 from corral.spec.slurm.hostlist import expand
-from corral.tasks import concurrently
 from corral.web import schemas
 from corral.web.routes.policy import asked
 from corral.web.slurm import efficiency, quota

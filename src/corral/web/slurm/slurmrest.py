@@ -14,6 +14,7 @@ from typing import Any, Final, Protocol, TypeVar
 import httpx
 
 from corral.errors import BAD_JSON, Code, CorralError
+from corral.runtime.tasks import concurrently
 from corral.slurm.array_tasks import array_label, without_limit
 from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
@@ -24,7 +25,6 @@ from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.read import USER
 from corral.slurm.rest.stream import Memory, RecordStream
-from corral.tasks import concurrently
 from corral.web.daemon_client import daemon_client
 
 TIMEOUT: Final = 20.0

@@ -14,9 +14,9 @@ from typing import Final, TypeVar
 from corral import api
 from corral.errors import Code, CorralError
 from corral.hosts import process
+from corral.runtime.tasks import concurrently
 from corral.slurm import command as slurm
 from corral.slurm.command import Command
-from corral.tasks import concurrently
 from corral.web.settings import Declared
 
 T = TypeVar("T")

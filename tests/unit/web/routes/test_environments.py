@@ -152,6 +152,9 @@ def asked(user: str, times: int = 1) -> tuple[dict[str, Any], int]:
     calls: list[str] = []
 
     class Own:
+        async def known(self, login: Login) -> bool:
+            return False  # whom the file does not name
+
         async def environments(self, login: Login) -> Environments:
             assert login.user == user
             calls.append(login.user)

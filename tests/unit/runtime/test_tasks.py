@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from corral.hosts import process
-from corral.tasks import concurrently
+from corral.runtime.tasks import concurrently
 
 
 async def failing() -> None:
@@ -62,7 +62,7 @@ def test_nothing_goes_on_alone(repo: Path) -> None:
     source = repo / "src/corral"
     alone: list[str] = []
     for file in source.rglob("*.py"):
-        if "agents" in file.parts or file == source / "tasks.py":
+        if "agents" in file.parts or file == source / "runtime/tasks.py":
             continue  # an agent's program is sent alone
         alone += [
             f"{file.relative_to(source)}:{call.lineno}"
@@ -71,4 +71,4 @@ def test_nothing_goes_on_alone(repo: Path) -> None:
             and ast.unparse(call.func).endswith("gather")
             and "return_exceptions" not in {word.arg for word in call.keywords}
         ]
-    assert not alone, "asyncio.gather lets the others go on: corral.tasks.concurrently"
+    assert not alone, "asyncio.gather lets the others go on: corral.runtime.tasks.concurrently"
