@@ -433,21 +433,6 @@ def test_the_page_about_secrets_names_where_each_is() -> None:
     assert Network.model_fields["firewall"].default == "open", "the page has it so"
 
 
-def test_services_in_python_are_named() -> None:
-    """Roles that install python3: what else runs on a machine is shell."""
-    text = (REPO / "docs/guide/how-it-works.md").read_text()
-    named = {
-        "rental_guard": "the guard of the budget",
-        "notify": "messages about jobs",
-        "backup": "scheduled backups",
-    }
-    services = REPO / "src/corral/roles/services"
-    python = {f.stem for f in services.glob("*.py") if '"python3"' in f.read_text()}
-    apart = {"page", "metrics", "mlflow", "corral_wheels"}  # Corral's or MLflow's own environment
-    assert python - apart == named.keys()
-    assert [words for words in named.values() if words not in " ".join(text.split())] == []
-
-
 SUPPORT = REPO / "docs/guide/support.md"
 STATES = ("in CI", "slow test", "by hand", "from documents", "by nobody", "no")
 
