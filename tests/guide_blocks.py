@@ -5,9 +5,9 @@
 the reason names the tests of the same commands with other names. The site shows all of it. YAML is
 checked by ``corral lint`` (``tests/unit/test_docs.py``), and has a mark only where it is not.
 
-What is no command, program or output right below one: ``<!-- shown: KIND; WORDS -->``, with a kind
-of .ci/site.py. ``<!-- each block: WORDS -->`` is the mark of all blocks of a page that is made from
-the code.
+What is neither a command nor a program nor output right below one: ``<!-- shown: KIND; WORDS -->``,
+with a kind of .ci/site.py. ``<!-- each block: WORDS -->`` is the mark of all blocks of a page that
+is made from the code.
 
 In the output below a block ``...`` is any text of a line: times, versions and sizes that are others
 in each run.

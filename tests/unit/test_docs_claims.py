@@ -71,8 +71,10 @@ def test_the_page_about_cost_names_each_provider_that_no_budget_counts() -> None
 
 
 def test_comparisons_claim_price_and_limit_of_what_is_rented_alone() -> None:
-    for page, head in (("README.md", "| | Corral | DeepOps"),
-                       ("docs/guide/what-corral-is.md", "| | Corral | DeepOps")):  # fmt: skip
+    for page, head in (
+        ("README.md", "| | Corral | DeepOps"),
+        ("docs/guide/what-corral-is.md", "| | Corral | DeepOps"),
+    ):
         rows = rows_of(text_of(page), head)
         money = [row for row in rows if re.search(r"price|spending", row[0])]
         assert money

@@ -117,8 +117,11 @@ def test_what_has_no_password_is_stated() -> None:
     without = listening() - {"8765"}
     assert without <= free
     assert [port for port in sorted(without) if port not in text_of("SECURITY.md")] == []
-    users = next(line for line in text_of("docs/guide/threat-model.md").splitlines()
-                 if line.startswith("| a user of the cluster |"))  # fmt: skip
+    users = next(
+        line
+        for line in text_of("docs/guide/threat-model.md").splitlines()
+        if line.startswith("| a user of the cluster |")
+    )
     assert "MLflow" in users
     assert "whose job" in users
 
