@@ -57,9 +57,11 @@ def promises(lines: Iterator[str]) -> list[str]:
 def test_what_states_a_limit_of_money_leads_to_what_it_does_not_limit() -> None:
     pages = [page for page in PROSE if page.name != "cost.md"]
     assert {
-        str(p.relative_to(REPO)): found for p in pages if (found := promises(lines_of(p)))
+        str(p.relative_to(REPO)): stated for p in pages if (stated := promises(lines_of(p)))
     } == {}
-    assert promises(iter(["Not more than `budget:` allows: it is a limit"]))
+    assert not ABSOLUTE.search(text_of("docs/guide/cost.md"))
+    assert promises(iter(["Not more than `budget:` allows ([cost](cost.md))"]))
+    assert promises(iter(["`budget` is a limit"]))
 
 
 def test_the_page_about_cost_names_each_provider_that_no_budget_counts() -> None:
@@ -139,7 +141,7 @@ def test_tests_of_a_programs_parts_have_them() -> None:
 DEVELOPERS = re.compile(r"^[^#\n]*(?:\./test\b|requirements-dev|pre-commit)", re.M)
 
 
-def test_users_are_not_told_to_run_developers_tools() -> None:
+def test_commands_of_the_guide_need_no_tools_of_developers() -> None:
     """Commands of the guide; contributors' pages have theirs."""
     own = [b for b in all_blocks() if not b.page.startswith(("CONTRIBUTING", "benchmarks"))]
     assert [str(block) for block in own if DEVELOPERS.search(block.text)] == []
