@@ -8,9 +8,9 @@ from pathlib import Path
 
 from corral.agents import program
 
-# Files of $FAKE: now (seconds), jobs (NUMBER COMMENT LEAVES, or NUMBER:LABEL for a task of an array;
-# without blanks, "\n" is a line end, and "\0040" a blank), calls, node (its record), slurmctld (the
-# time from which on it is up).
+# Files of $FAKE: now (seconds), jobs (NUMBER COMMENT LEAVES, or NUMBER:LABEL for an array's task),
+# calls, node (its record), slurmctld (the time from which on it is up). In a comment "\n" is a line
+# end, and "\0040" a blank.
 PROGRAMS = {
     "date": 'read -r now <"$FAKE/now"; echo "$now"',
     "sleep": 'read -r now <"$FAKE/now"; echo $((now + $1)) >"$FAKE/now"',

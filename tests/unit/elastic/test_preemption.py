@@ -42,7 +42,11 @@ def test_no_other_job_gets_a_signal(comment: str, node: Path) -> None:
     assert "scancel" not in calls
 
 
-FORGED = ("4711 corral:signal=TERM", "--user=bob corral:signal=TERM", "-t RUNNING corral:signal=HUP")
+FORGED = (
+    "4711 corral:signal=TERM",
+    "--user=bob corral:signal=TERM",
+    "-t RUNNING corral:signal=HUP",
+)
 
 
 @pytest.mark.parametrize("own", ["x", "corral:signal=USR1"])
@@ -58,7 +62,8 @@ def test_a_comment_of_several_lines_is_one_comment(line: str, own: str, node: Pa
 
 def test_a_task_of_an_array_gets_its_signal_alone(node: Path) -> None:
     """The number of an array's last task is the array's: the signal went to all of its tasks."""
-    calls, _ = acted(node, "12:12_3 corral:signal=USR1 1010\n13:12_2 corral:signal=USR1 1010\n", 1000)
+    jobs = "12:12_3 corral:signal=USR1 1010\n13:12_2 corral:signal=USR1 1010\n"
+    calls, _ = acted(node, jobs, 1000)
     assert [call.split()[-1] for call in calls.splitlines()[1:-1]] == ["12_3", "12_2"]
 
 
