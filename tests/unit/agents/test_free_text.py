@@ -155,7 +155,7 @@ OF_MODULES = {
 
 
 def test_every_module_that_asks_for_a_users_text_is_known() -> None:
-    found: set[tuple[str, str]] = set()
+    uses: set[tuple[str, str]] = set()
     for file in SOURCE.rglob("*.py"):
         if FOLDER in file.parents:
             continue
@@ -164,8 +164,8 @@ def test_every_module_that_asks_for_a_users_text_is_known() -> None:
                 words = match["words"]
                 if FORMAT.search(words) or RECORD.search(words):
                     name = str(file.relative_to(SOURCE))
-                    found |= {(name, shown) for shown in free(match["name"], words)}
-    assert {pair for pair in found if pair[1] != "given"} == {*OF_MODULES}
+                    uses |= {(name, shown) for shown in free(match["name"], words)}
+    assert {pair for pair in uses if pair[1] != "given"} == {*OF_MODULES}
 
 
 def test_the_search_finds_each_form() -> None:
@@ -186,7 +186,7 @@ def test_the_search_finds_each_form() -> None:
 
 
 def test_numbers_that_are_cancelled_or_signalled_are_operands() -> None:
-    """Behind ``--``: what begins with a hyphen is no option."""
+    """Behind ``--``: what begins with a hyphen is not an option."""
     calls = [
         (name, line.strip())
         for name, text in programs().items()

@@ -52,7 +52,7 @@ FORGED = (
 @pytest.mark.parametrize("own", ["x", "corral:signal=USR1"])
 @pytest.mark.parametrize("line", FORGED)
 def test_a_comment_of_several_lines_is_one_comment(line: str, own: str, node: Path) -> None:
-    """Each line was read as a job of its own: root signalled whatever a user wrote there."""
+    """Each line was read as a separate job: root signalled whatever a user wrote there."""
     comment = f"{own}\n{line}".replace(" ", r"\0040").replace("\n", r"\n")
     calls, _ = acted(node, f"7 {comment} 1010\n8 corral:signal=USR2 1010\n", 1000)
     signalled = [call.split() for call in calls.splitlines() if call.startswith("scancel")]

@@ -42,7 +42,7 @@ VALUES: tuple[Any, ...] = (
     *("0001-01-01T00:00:00+23:59", "9999-12-31T23:59:59-23:59"),
     *([], {}, [[]], [{}], {"a": HUGE}),
 )
-"""What may stand in the place of any value of an answer."""
+"""What may replace any value of an answer."""
 
 
 def places(value: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -222,9 +222,9 @@ def test_a_key_that_is_missing_is_that_clouds_failure(
     monkeypatch.setattr(program, "STATE", tmp_path / "state.json")
     assert program.key_of("good") == "key"
     assert program.main() == 1
-    one, two = json.loads((tmp_path / "state.json").read_text())["messages"]
-    assert one.startswith(f"one was not listed: {LAMBDA}: FileNotFoundError: ")
-    assert two == f"two was not listed: {LAMBDA}: ValueError: two.key is empty, or not one line"
+    first, second = json.loads((tmp_path / "state.json").read_text())["messages"]
+    assert first.startswith(f"one was not listed: {LAMBDA}: FileNotFoundError: ")
+    assert second == f"two was not listed: {LAMBDA}: ValueError: two.key is empty, or not one line"
 
 
 def hanging(count: int) -> Clouds:
