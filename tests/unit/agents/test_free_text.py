@@ -50,7 +50,10 @@ GIVEN = {
 KNOWN = {
     ("prolog/run.sh", "scontrol show -d job"): "a line more can only make a job of all CPUs one of "
     "fewer, which its user may ask for anyway: real lines are always there",
-    ("prove/jobs.sh", "%j"): "whole lines that are names of this proof; cancelled by user and name",
+    (
+        "prove/jobs.sh",
+        "%j",
+    ): "complete lines that are names of this proof; cancelled by user and name",
     ("preemption.sh", "%k"): "of one job: all that is printed is its comment",
     ("jobs/batch/again.sh", "%E"): "operators write reasons; the job's own user runs it",
     ("state/databases.sh", "Description"): "administrators and coordinators write it",
@@ -110,8 +113,8 @@ def columns(command: str, words: str) -> list[str] | None:
     if text.startswith(("$", "{")):
         return None
     percent = command in ("squeue", "sinfo") and "%" in text
-    found = [f"%{m[1]}" if m[1] else m[2] for m in COLUMN.finditer(text)]
-    return [column for column in found if column.startswith("%") == percent]
+    names = [f"%{m[1]}" if m[1] else m[2] for m in COLUMN.finditer(text)]
+    return [column for column in names if column.startswith("%") == percent]
 
 
 def free(command: str, words: str) -> Iterator[str]:
@@ -127,10 +130,10 @@ def free(command: str, words: str) -> Iterator[str]:
 
 def test_every_program_that_asks_for_a_users_text_is_known() -> None:
     """Root signalled the jobs that a job's comment named, and cancelled those that a name did."""
-    found = {(name, text) for name, command, words in asked() for text in free(command, words)}
-    given = {name for name, text in found if text == "given"}
+    uses = {(name, text) for name, command, words in asked() for text in free(command, words)}
+    given = {name for name, text in uses if text == "given"}
     assert given == {*GIVEN}
-    assert {pair for pair in found if pair[1] != "given"} == {*KNOWN}
+    assert {pair for pair in uses if pair[1] != "given"} == {*KNOWN}
     (shown,) = re.findall(r"^FORMAT = \((.*?)^\)", programs()["notify/send.py"], re.M | re.S)
     assert not FREE_TEXT.intersection(re.findall(r'"(\w+)"', shown))
 

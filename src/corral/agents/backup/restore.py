@@ -169,7 +169,7 @@ def placed(entry, file, folder, name):
 def below(top, parts, status):
     """A folder below another one, open; one that is not there is made, for this owner.
 
-    Each part is opened by itself: others than root may write there, and change a part meanwhile.
+    Each part is opened alone: others than root may write there, and change a part meanwhile.
     """
     path = Path(top)
     with no_link(path):
@@ -187,7 +187,7 @@ def below(top, parts, status):
 
 @contextmanager
 def no_link(path):
-    """Name what is no folder, as a link is refused."""
+    """Name the part that is not a folder: so a link is refused."""
     try:
         yield
     except OSError as error:

@@ -11,7 +11,7 @@ last line is ``@``, its bytes and their SHA-256. Nothing is written to a disk, e
 MLflow's SQLite file, which MLflow's user makes in its own folder and which is removed at once.
 
 Other users than root write in the folders of state and artifacts: each part of a path below them
-is opened by itself, and no link is followed (``folder_of``).
+is opened alone, and no link is followed (``folder_of``).
 
 Order and consistency:
 
@@ -245,7 +245,7 @@ def folder_of(path, top):
         try:
             number = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=above)
         except OSError as error:
-            # A link is refused as what is no folder.
+            # A link is refused as what is not a folder.
             if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
                 return None
             raise

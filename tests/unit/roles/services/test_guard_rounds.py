@@ -214,8 +214,9 @@ def test_a_key_that_is_missing_is_that_clouds_failure(
     (tmp_path / "two.key").write_text("first\nsecond\n")
     (tmp_path / "good.key").write_text(" key \n")
     clouds = ("one", "two")
-    conf = {"cluster": "lab", "nodes": [], "elastic": [], "clouds": dict.fromkeys(clouds, ""),
-            "clients": dict.fromkeys(clouds, calls_of("lambda"))}  # fmt: skip
+    clients = dict.fromkeys(clouds, calls_of("lambda"))
+    conf = {"cluster": "lab", "nodes": [], "elastic": [], "clients": clients}
+    conf["clouds"] = dict.fromkeys(clouds, "")
     (tmp_path / "guard.json").write_text(json.dumps(conf))
     monkeypatch.setattr(program, "KEYS", tmp_path)
     monkeypatch.setattr(program, "CONF", tmp_path / "guard.json")
