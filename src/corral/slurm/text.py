@@ -6,7 +6,7 @@ the same into one word and a sign, ``--json`` changes with each release.
 
 A job's name may hold anything, line ends and ``|`` too, and neither squeue nor sacct escapes it:
 with a plain separator a user could forge the line of another job (seen with 22.05.8, 24.11.5,
-26.05.5). So are comments, and accounts where no association is required (``FREE_TEXT``). So who
+26.05.5). So are comments, and accounts where Slurm has no accounting (``FREE_TEXT``). So who
 lists the jobs of several users with such a column makes up a mark for each call, that separates
 fields, and the name comes last. ``SHOW_QUEUE`` has the plain mark ``|``: for
 one job, whose first line is its own. Only a line feed ends a line: ``str.splitlines`` also takes
@@ -604,7 +604,7 @@ def show_runs(mark: str, start: str, end: str) -> tuple[str, ...]:
     """The command whose answer ``readable_runs`` reads.
 
     Args:
-        mark: as of ``show_queue``: an account may be any text where no association is required.
+        mark: as of ``show_queue``: slurmctld takes any text as an account where nothing checks it.
         start: when the time begins in which they ran or were pending, as sacct(1) reads it.
         end: when it ends.
     """
@@ -763,7 +763,7 @@ _COUNTED_LEAST: Final = sum(_COUNTED_WIDTHS[name] for name in ("State", "Partiti
 def parse_counted(text: str) -> list[Job]:
     """Jobs out of ``QUEUE_COUNTED``; a line that is too short is left out.
 
-    So is what follows a line end in an account, which may hold one where no association is needed.
+    So is what follows a line end in an account, which may hold one where Slurm has no accounting.
     """
     jobs: list[Job] = []
     gpus = dict[str, int]()  # the TRES of most jobs are those of another

@@ -42,8 +42,10 @@ jobs_clean() (
   for user; do
     [ -n "$user" ] || continue # squeue and scancel would take all
     queue=$(timeout 10 squeue -h -u "$user" -o %j 2>/dev/null) || exit 1
-    names=$(printf '%s\n' "$queue" | grep -x "$name[A-Za-z0-9-]*" | sort -u | paste -s -d , -)
-    [ -z "$names" ] || timeout 10 scancel -Q -u "$user" -n "$names"
+    # scancel takes one name.
+    for job in $(printf '%s\n' "$queue" | grep -x "$name[A-Za-z0-9-]*" | sort -u); do
+      timeout 10 scancel -Q -u "$user" -n "$job"
+    done
   done
   rm -rf "/tmp/$name".*
 )
