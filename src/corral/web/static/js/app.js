@@ -193,8 +193,12 @@ function showLive() {
   mark.textContent = words;
   mark.title = age === null ? "" : `Slurm reported this ${Math.round(age)} s ago`;
   const banner = place("banner");
-  banner.hidden = !head?.trouble;
-  if (!head?.trouble) return;
+  banner.hidden = !head?.trouble && !head?.unread;
+  if (!head || banner.hidden) return;
+  if (!head.trouble) {
+    banner.textContent = `Not all is shown: ${head.unread}.`;
+    return;
+  }
   const old = head.seen_at ? `, ${span(age)} old` : "";
   banner.textContent = `Slurm is not reached: ${head.trouble}. This is the last known state${old}.`;
 }
