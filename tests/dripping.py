@@ -1,4 +1,4 @@
-"""A server that answers one byte at a time: each read of it is quick, and all of it takes for ever."""
+"""A server that answers single bytes: each read is quick, and all of them take for ever."""
 
 from __future__ import annotations
 

@@ -202,7 +202,7 @@ def _call(name: str, body: Mapping[str, Any] | None = None, **query: str) -> dic
     except (urllib.error.URLError, TimeoutError, OSError, ValueError) as error:
         raise TrackingError(f"{base} does not answer: {error}") from error
     if not isinstance(answer, dict):
-        raise TrackingError(f"{base} is not a tracking server: its answer is no object")
+        raise TrackingError(f"{base} is not a tracking server: its answer is not an object")
     return cast("dict[str, Any]", answer)
 
 

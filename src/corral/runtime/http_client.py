@@ -91,7 +91,7 @@ class _Deadline:
 
 
 class _TimedStream(io.RawIOBase):
-    """What a socket receives, until the deadline: each read has a limit of its own as well."""
+    """What a socket receives, until the deadline: each read has a separate limit as well."""
 
     def __init__(self, connected: socket.socket, deadline: _Deadline) -> None:
         self._socket, self._deadline = connected, deadline
@@ -142,15 +142,17 @@ class _Timed(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
         self._deadline = deadline
 
     def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(self._made, http.client.HTTPConnection), req)
+        return self.do_open(self._of(http.client.HTTPConnection), req)
 
     def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
-        return self.do_open(partial(self._made, http.client.HTTPSConnection), req)
+        return self.do_open(self._of(http.client.HTTPSConnection), req)
 
-    def _made(
-        self, kind: type[http.client.HTTPConnection], host: str, *, timeout: float
-    ) -> http.client.HTTPConnection:
-        made = kind(host, timeout=min(timeout, self._deadline.left()))
+    def _of(self, kind: type[http.client.HTTPConnection]) -> Any:
+        return partial(self._made, kind)
+
+    def _made(self, kind: type[http.client.HTTPConnection], host: str, **options: Any) -> Any:
+        timeout = min(options["timeout"], self._deadline.left())
+        made = kind(host, **{**options, "timeout": timeout})
         made.response_class = partial(_answer, self._deadline)  # type: ignore[assignment]
         return made
 

@@ -234,8 +234,7 @@ def test_a_large_text_is_refused_and_a_good_one_gives_its_cluster() -> None:
 TEMPLATE = "command: [hostname]\n"
 COSTLY = f"a: [{'1,' * 16000}1]\n"
 BOMB = "".join(
-    f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]\n"
-    for last, name in pairwise("abcdefghijkl")
+    f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]\n" for last, name in pairwise("abcdefghijkl")
 ).replace("*a", "1")
 
 

@@ -203,7 +203,7 @@ def within(whom, limit=None):
 
     began = time.monotonic()
     before = signal.signal(signal.SIGALRM, late)
-    # Once more each second: smtplib says QUIT behind an error, and waits for its answer too.
+    # Once more each second: smtplib sends QUIT after an error and waits for that answer too.
     signal.setitimer(signal.ITIMER_REAL, limit, 1)
     try:
         yield

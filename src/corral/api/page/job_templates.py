@@ -25,7 +25,7 @@ MOST_TEMPLATES: Final = 100
 LONGEST_TEMPLATE: Final = 1 << 15
 """Bytes; a job file of ``examples/`` has a few hundred."""
 LONGEST_TEAM: Final = 1 << 20
-"""Bytes of a team's files together: with those of 20 teams they fit into what a command may print."""
+"""Bytes of a team's files together: those of 20 teams fit into what a command may print."""
 MOST_ACCOUNTS: Final = 20
 _TEAM_S: Final = 10
 _TEAMS_S: Final = 40

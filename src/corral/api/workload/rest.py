@@ -119,7 +119,7 @@ async def rest_run(
 
     Raises:
         CorralError: as ``rest_submit``; LOGIN_REFUSED, the token has expired while the job runs;
-            UNREACHABLE, SLURM_REFUSED or PARSE_FAILED, for ``PATIENCE_S`` there was no good response.
+            UNREACHABLE, SLURM_REFUSED or PARSE_FAILED, no good response for ``PATIENCE_S``.
     """
     handle = await rest_submit(spec, client, job)
     on_submit(handle)

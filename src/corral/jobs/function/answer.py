@@ -78,8 +78,8 @@ def result_of(job: JobHandle, answer: Answer, *, trusted: bool) -> Any:
         trusted: the job's user may run code here: who reads it is that user, or has agreed to it.
 
     Raises:
-        CorralError: PARSE_FAILED, it cannot be unpickled here; FORBIDDEN, it is no plain value and
-            its writer is not trusted.
+        CorralError: PARSE_FAILED, it cannot be unpickled here; FORBIDDEN, it is not a plain value
+            and its writer is not trusted.
     """
     try:
         return _unpickled(answer.data, trusted=trusted)
@@ -113,7 +113,8 @@ def exception_of(job: JobHandle, answer: Answer, python: str, *, trusted: bool) 
         job: the job.
         answer: what it wrote.
         python: release of this Python.
-        trusted: as for ``result_of``; else an exception that is not Python's own is told in words.
+        trusted: as for ``result_of``; else exceptions that are not Python's own are
+            reported in words.
     """
     about = answer.about
     match about.get("kind"):

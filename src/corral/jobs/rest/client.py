@@ -383,8 +383,8 @@ class RestClient:
                 f"not slurmrestd but a web server answers at {self.address}, with status "
                 f"{error.status}",
                 tail=error.body[:200].decode("utf-8", "replace"),
-                hint="is slurmrestd down behind its proxy? Else name slurmrestd's own address, such "
-                "as https://lab.example.org:6820",
+                hint="is slurmrestd down behind its proxy? Else name slurmrestd's own address, "
+                "such as https://lab.example.org:6820",
             ) from error
         try:
             body: Any = json.loads(error.body)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 from corral.errors import Code, CorralError
 from corral.slurm.array_tasks import label_of
@@ -275,9 +275,7 @@ class Listed(Generic[T]):
         return f"{self.unread} of {known} {key} in Slurm's answer cannot be read and are left out"
 
 
-def listed(
-    body: object, key: str, reader: Callable[[Record, int], T], version: int
-) -> Listed[T]:
+def listed(body: object, key: str, reader: Callable[[Record, int], T], version: int) -> Listed[T]:
     """The records of a list.
 
     Args:
@@ -307,8 +305,8 @@ def tried(
     for raw in values:
         try:
             if not isinstance(raw, dict):
-                raise CorralError(Code.PARSE_FAILED, "a record that is no object")  # noqa: TRY301
-            good.append(reader(record(raw), version))
+                raise CorralError(Code.PARSE_FAILED, "a record that is not an object")
+            good.append(reader(cast("Record", raw), version))
         except CorralError as error:
             unread, why = unread + 1, error.message
     if unread and not good:
@@ -317,7 +315,7 @@ def tried(
 
 
 def unreadable(why: str, tail: str = "") -> CorralError:
-    """The error of an answer that is not what was asked for; it states nothing about the cluster."""
+    """The error of an answer that is not what was asked for: it states nothing about Slurm."""
     return CorralError(
         Code.PARSE_FAILED,
         f"Slurm's answer cannot be read: {why}",

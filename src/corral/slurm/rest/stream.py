@@ -156,7 +156,9 @@ class RecordStream(Generic[T]):
         if self._memory is not None and self._state == _BEHIND:
             self._memory.last = self._seen
         if not isinstance(document, dict):
-            raise CorralError(Code.PARSE_FAILED, f"Slurm's answer about {self._name} is no object")
+            raise CorralError(
+                Code.PARSE_FAILED, f"Slurm's answer about {self._name} is not an object"
+            )
         body = cast("dict[str, Any]", document)
         # A refusal has no list, and its own errors.
         errors = body.get("errors")

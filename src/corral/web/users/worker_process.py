@@ -5,7 +5,7 @@ viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds of the 
 and ``AT_ONCE`` of them run. Logs, which take longer, and templates, which are other people's, have
 separate places: no form waits for one.
 
-Each template is read in a process of its own with ``FILE_S`` of the processor's time, root's first:
+Each template is read in a separate process with ``FILE_S`` of the processor's time, root's first:
 a file that costs too much is itself not read, and no other one. What was read is kept by the text.
 """
 
@@ -18,7 +18,7 @@ import os
 import resource
 import signal
 import sys
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -182,9 +182,9 @@ class WorkerProcesses:
                 reply = await self._ask({"do": "templates", **new.as_dict()}, "folder", hint)
                 for file, row in zip(new.files, reply["templates"], strict=True):
                     key = _key(file, folder.path)
-                    rows[key] = json.dumps(row)
+                    rows[key] = text = json.dumps(row)
                     if row["read"]:
-                        self._known.add(key, rows[key])
+                        self._known.add(key, text)
         return [json.loads(rows[key] or "{}") for key in keys]
 
     async def end(self, job: Job, text: str) -> dict[str, Any]:
@@ -272,14 +272,16 @@ def _job(question: dict[str, Any]) -> dict[str, Any]:
 def _templates(question: dict[str, Any]) -> dict[str, Any]:
     """Root's files come first: they are those of no account."""
     folder = api.templates_of(question)
-    used: Counter[str] = Counter()
+    used = defaultdict[str, float](float)
     rows = list[dict[str, Any]]()
     for file in folder.files:
-        over = "the files before it" if used.total() >= LIMIT_S else ""
+        over = "the files before it" if sum(used.values()) >= LIMIT_S else ""
         if file.account and used[file.account] >= TEAM_S:
             over = f"the files of team {file.account} before it"
         if over:
-            rows.append(_row(file, fault=f"not read yet: {over} took too long; load the page again"))
+            rows.append(
+                _row(file, fault=f"not read yet: {over} took too long; load the page again")
+            )
             continue
         before = _seconds_of_children()
         rows.append(_apart(file, folder.path))
@@ -293,7 +295,7 @@ def _seconds_of_children() -> float:
 
 
 def _apart(file: api.TemplateFile, folder: str) -> dict[str, Any]:
-    """A template, read in a process of its own, which ends at its limit whatever it does."""
+    """A template, read in a separate process, which ends at its limit whatever it does."""
     if file.trouble:
         return _row(file, fault=file.trouble, read=True)
     reads, writes = os.pipe()

@@ -130,7 +130,7 @@ def past(number: int, state: str) -> dict[str, Any]:
     return {"job_id": number, "state": {"current": [state]}, "user": "alice"}
 
 
-def test_jobs_that_cannot_be_read_are_told_and_none_is_said_to_be_unknown() -> None:
+def test_jobs_that_cannot_be_read_are_reported_and_none_is_called_unknown() -> None:
     ended = {"jobs": [past(7, "FAILED"), {"job_id": "x"}]}
     played = Played(jobs={"jobs": [record(8, "RUNNING"), {"job_id": "x"}]})
 

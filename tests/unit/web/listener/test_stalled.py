@@ -32,8 +32,15 @@ async def nothing(_: asyncio.StreamReader) -> None:
 
 
 async def a_byte_at_a_time(reader: asyncio.StreamReader) -> None:
-    while await reader.read(1):
+    byte = b"x"
+    while byte:
+        byte = await reader.read(1)
         await asyncio.sleep(0.05)
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    while not reached():  # noqa: ASYNC110  # the server sets no event
+        await asyncio.sleep(0.01)
 
 
 @contextlib.asynccontextmanager
@@ -72,10 +79,8 @@ def test_who_does_not_read_keeps_no_place(read: Reader) -> None:
                 readers.append(group.create_task(read(reader)))
                 writers.append(writer)
             async with asyncio.timeout(10):
-                while places._open.total() < 16:
-                    await asyncio.sleep(0.01)
-                while places._open:
-                    await asyncio.sleep(0.01)
+                await until(lambda: places._open.total() == 16)
+                await until(lambda: not places._open)
             for task, writer in zip(readers, writers, strict=True):
                 task.cancel()
                 writer.close()

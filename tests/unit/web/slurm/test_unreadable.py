@@ -107,7 +107,7 @@ def test_commands_with_json(call: str, body: str, monkeypatch: pytest.MonkeyPatc
     assert ("may have queued the job" in caught.value.message) is (call == "submit")
 
 
-def test_single_records_are_counted_and_the_page_tells_it() -> None:
+def test_single_records_are_counted_and_the_page_reports_it() -> None:
     async def work() -> tuple[str, str, int]:
         fake = FakeRest()
         listed = fake.bodies["jobs"]["body"]["jobs"]
