@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from collections.abc import Generator
 
 GAP_S = 0.05
+LONGEST_S = 8.0
+"""Then it ends a connection: who had waited for it fails a test, and does not hang it."""
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n"
 
 
@@ -26,8 +29,9 @@ def dripping(first: bytes = HEAD, byte: bytes = b" ") -> Generator[int]:
 
     def drip(connection: socket.socket) -> None:
         with connection, contextlib.suppress(OSError):
+            until = time.monotonic() + LONGEST_S
             connection.sendall(first)
-            while not ended.wait(GAP_S):
+            while not ended.wait(GAP_S) and time.monotonic() < until:
                 connection.sendall(byte)
 
     def serve() -> None:
