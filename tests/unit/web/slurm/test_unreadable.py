@@ -22,7 +22,7 @@ from tests.unit.web.fake import FakeRest, Page
 KIM = Login("kim", "a.b.c")
 BATCH = Submission("#!/bin/sh\n", "/w", "mine")
 TASK = Job(15, label="12_3", state="RUNNING")
-QUESTIONS = (
+QUESTIONS: tuple[policy.RestQuestion[Any], ...] = (
     *(policy.ASSOCIATIONS, policy.QOSES, policy.SHARES, policy.RESERVATIONS),
     *(policy.LICENSES, policy.SCHEDULER),
 )
