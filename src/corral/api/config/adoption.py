@@ -309,7 +309,9 @@ def _add(sources: dict[str, Source], path: Path, kind: Kind | None = None) -> No
         data = path.read_bytes()
     except FileNotFoundError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"no file {path}", hint="name a folder such as /etc/slurm, or files"
+            Code.NOT_FOUND,
+            f"{path} does not exist",
+            hint="name a folder such as /etc/slurm, or files",
         ) from error
     except OSError as error:
         raise CorralError(

@@ -249,7 +249,9 @@ def _inside(root: Path, here: Path) -> str:
 def _root(folder: str) -> Path:
     root = absolute(Path(folder))
     if not root.is_dir():
-        raise CorralError(Code.NOT_FOUND, f"no folder {folder}", hint="name a folder, or none")
+        raise CorralError(
+            Code.NOT_FOUND, f"folder {folder} does not exist", hint="name a folder, or none"
+        )
     return root
 
 

@@ -484,7 +484,9 @@ def _leads_out(path: Path, root: Path, kind: str) -> CorralError:
             f"{path} leads to {real} by a link, out of {root}",
             hint=f"name the {kind} itself, if that is what you mean: {real}",
         )
-    return CorralError(Code.NOT_FOUND, f"no {kind} {path}", hint=f"name a {kind} of this machine")
+    return CorralError(
+        Code.NOT_FOUND, f"{kind} {path} does not exist", hint=f"name a {kind} of this machine"
+    )
 
 
 def _path_below(above: Tree, name: str) -> Tree:
