@@ -394,6 +394,8 @@ DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Print the batch script
 
 SHELL_NOTE: Final = "asks Slurm for it; exit releases it"
 _OF_THE_JOB: Final = ("-N", "--nodes", "-G", "--gpus-per-node", "--partition", "--time")
+_DEPENDENCY: Final = re.compile(r"(?P<kind>after(?:ok|any)?):(?P<job>[0-9]+)(?::[0-9]+)*")
+"""What sbatch's -d takes; here -d takes no value, and the script would get it."""
 _SEVERAL: Final = ("args", "command", "data", "after", "mounts", "sbatch")
 
 HELP: Final = """\
@@ -546,6 +548,12 @@ def _note_options(ui: Ui, script: str, args: Sequence[str]) -> None:
             ui.note(
                 f"{word} is passed to {script}, since it is after --; "
                 f"for the job: corral run {script} {option}"
+            )
+        elif after := _DEPENDENCY.fullmatch(word):
+            how = "any" if after["kind"] == "afterany" else "ok"
+            ui.note(
+                f"{word} is passed to {script}; for the job: "
+                f"corral run {script} --after {after['job']}:{how}"
             )
 
 
