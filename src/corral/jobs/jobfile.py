@@ -31,7 +31,7 @@ def read_job_file(path: Path) -> dict[str, Any]:
     Texts stay as they are written: ``lr: [1e-3]`` gives the script 1e-3, and not 0.001.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such file; SPEC_INVALID, with every fault in it.
+        CorralError: NOT_FOUND, the file does not exist; SPEC_INVALID, with every fault in it.
     """
     try:
         data = path.read_bytes()

@@ -134,9 +134,9 @@ async def plan_restore(
         identities: private keys for an archive that is encrypted by age.
 
     Raises:
-        CorralError: NOT_FOUND, the cluster is not up or there is no such file; USAGE, it cannot be
-            decrypted, is damaged or of another cluster; NOT_GOOD, its Slurm or Corral is too new
-            or too old.
+        CorralError: NOT_FOUND, the cluster is not up or the file does not exist; USAGE, it
+            cannot be decrypted, is damaged or of another cluster; NOT_GOOD, its Slurm or Corral is
+            too new or too old.
     """
     if spec.slurm.backup_controller:
         raise CorralError(

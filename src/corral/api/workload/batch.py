@@ -69,7 +69,7 @@ def group_environment(spec: ClusterSpec, group: str) -> str:
         group: the name of one of its groups.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such group.
+        CorralError: NOT_FOUND, the group does not exist.
     """
     for each in spec.groups:
         if each.name == group:

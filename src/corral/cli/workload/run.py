@@ -589,7 +589,7 @@ def variables(pairs: list[str]) -> dict[str, str]:
         if not key or (not equals and key not in os.environ):
             raise CorralError(
                 Code.USAGE,
-                f"--env {pair}: there is no such variable here",
+                f"--env {pair}: it has no value, and the variable is not set here",
                 hint="write it as --env KEY=VALUE",
             )
         environment[key] = value if equals else os.environ[key]

@@ -215,7 +215,7 @@ def outline_folder(folder: str, *, here: Path | None = None) -> Manifest:
     """Which folder a command would run in, with the folder that is sent; reads no files.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such folder.
+        CorralError: NOT_FOUND, the folder does not exist.
     """
     root = _tree_of(folder).root
     return Manifest(root, (), "", _inside(root, here or Path.cwd()))
@@ -225,7 +225,7 @@ def named_file(path: Path) -> Named:
     """A file that a user named, after links that stay in its project or its own folder.
 
     Raises:
-        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
+        CorralError: USAGE, a link leads out of that; NOT_FOUND, the file does not exist.
     """
     tree, inside = named(path)
     return Named(tree, inside, tree.root / inside)

@@ -441,7 +441,7 @@ def named(path: Path) -> tuple[Tree, str]:
     mean to upload a key of theirs.
 
     Raises:
-        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
+        CorralError: USAGE, a link leads out of that; NOT_FOUND, the file does not exist.
     """
     path = absolute(path)
     trees = ways_to(path)

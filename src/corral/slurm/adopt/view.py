@@ -370,7 +370,7 @@ class Existing:
             close = [s for s in self.sources if PurePosixPath(s.name).name == last]
             source = close[0] if len(close) == 1 else None
         if source is None:
-            conf.lost.append((placed, "there is no such file among those given"))
+            conf.lost.append((placed, "the file is not among those given"))
         elif source.name in above:
             conf.lost.append((placed, "it includes itself"))
         else:
