@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 import stat
@@ -15,7 +14,7 @@ from pydantic import ValidationError
 
 from corral.errors import Code, CorralError
 from corral.spec import explain, rules, schema, tree
-from corral.spec.findings import Finding, Level, dotted, has_errors, one_line
+from corral.spec.findings import Finding, Level, dotted, has_errors, near_file, one_line
 from corral.spec.format import deprecations
 from corral.spec.models import ClusterSpec
 from corral.spec.values import Model
@@ -129,7 +128,9 @@ def _bytes_of(path: Path, hint: str) -> bytes | Finding:
         with path.open("rb") as stream:
             return stream.read(BYTES_AT_MOST + 1)
     except FileNotFoundError:
-        return _refused("file-missing", "the file does not exist", _other_files(path) or hint, file)
+        return _refused(
+            "file-missing", "the file does not exist", near_file(path, "*.y*ml") or hint, file
+        )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return _refused("file-unreadable", f"it cannot be read: {reason}", "check its mode", file)
@@ -230,16 +231,6 @@ def invalid(findings: Sequence[Finding], file: str, kind: str = "cluster file") 
     return SpecInvalidError(
         code, message, tail="\n".join(lines), hint=hint, findings=tuple(findings)
     )
-
-
-def _other_files(path: Path) -> str:
-    """Cluster files of the same folder with a similar name."""
-    try:
-        names = sorted(other.name for other in path.parent.glob("*.y*ml"))
-    except (OSError, ValueError):
-        return ""
-    meant = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
-    return f"did you mean {path.with_name(meant[0])}?" if meant else ""
 
 
 def _refused(rule: str, message: str, hint: str, file: str) -> Finding:

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
 
 from corral.api.output import write_folder, write_output
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.inspect.facts import Facts
 from corral.slurm.adopt.conversion import cluster_file
 from corral.slurm.adopt.machine import Machine
@@ -270,7 +270,7 @@ def machine_from_file(node: str, path: Path | str) -> Machine:
         return machine_of(Facts.from_dict(fields), fields)
     except OSError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="--facts NODE=FILE"
+            Code.NOT_FOUND, cannot_read(path, error), hint="--facts NODE=FILE"
         ) from error
     except (ValueError, TypeError) as error:
         raise CorralError(
@@ -314,9 +314,7 @@ def _add(sources: dict[str, Source], path: Path, kind: Kind | None = None) -> No
             hint="name a folder such as /etc/slurm, or files",
         ) from error
     except OSError as error:
-        raise CorralError(
-            Code.USAGE, f"{path} cannot be read: {error.strerror}", hint="read it as root"
-        ) from error
+        raise CorralError(Code.USAGE, cannot_read(path, error), hint="read it as root") from error
     source = source_of(str(path), data, stat.S_IMODE(seen.st_mode))
     if kind is not None:
         source = Source(source.name, Kind.OTHER, source.text, source.mode)

@@ -55,8 +55,12 @@ def line(words: Sequence[str]) -> str:
 def near_option(name: str, options: Sequence[str]) -> str:
     """The option that is probably meant by an unknown one, "" for none."""
     same = [option for option in options if option.lower() == name.lower()]
-    near = same or difflib.get_close_matches(name, options, n=1, cutoff=0.75)
-    return next(iter(near or [option for option in options if option.startswith(name)]), "")
+    # Without the dashes, which make --user and --cluster similar.
+    long = {option.lstrip("-"): option for option in options if option.startswith("--")}
+    near = same or difflib.get_close_matches(name.lstrip("-"), long, n=1, cutoff=0.75)
+    return next((long.get(word, word) for word in near), "") or next(
+        (option for option in options if option.startswith(name)), ""
+    )
 
 
 def renamed(name: str, option: str, words: Sequence[str]) -> str:

@@ -564,7 +564,7 @@ def _with_script(script: str | None, fields: dict[str, Any]) -> dict[str, Any]:
             return fields
         raise CorralError(
             Code.USAGE,
-            "no script to run",
+            "nothing to run: no script, and no command after --",
             hint="corral run train.py, corral run job.yaml or corral run -- hostname; a terminal: "
             "corral shell",
         )

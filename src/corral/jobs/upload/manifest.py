@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.jobs.upload.git import Repository, repository_of, tracked_names
 from corral.jobs.upload.ignore import IgnoreRules
 from corral.jobs.upload.project import (
@@ -534,7 +534,7 @@ def _content(tree: Tree, path: str, file: Path) -> Content:
 def _unreadable(file: Path, error: OSError) -> CorralError:
     return CorralError(
         Code.NOT_FOUND,
-        f"{file} cannot be read: {error.strerror}",
+        cannot_read(file, error),
         hint=f"check its permissions, or leave it out by {IGNORE_FILE}",
     )
 
