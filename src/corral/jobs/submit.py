@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import re
 import secrets
@@ -81,6 +80,7 @@ from corral.slurm.directives import refused_options
 from corral.slurm.records import Node
 from corral.slurm.rest.commands import sbatch_of
 from corral.slurm.rest.write import Submission
+from corral.spec.findings import near_file
 from corral.spec.models import ClusterSpec
 
 LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
@@ -399,14 +399,12 @@ def _refuse_script(job: JobSpec, spec: ClusterSpec) -> None:
             hint="name a script in it" + (f": corral run {shlex.quote(script)}" if script else ""),
         )
     if not path.is_file():
-        near = _near(path)
         raise CorralError(
             Code.NOT_FOUND,
             f"script {job.script} does not exist on this machine",
-            hint=f"did you mean {near}?"
-            if near
-            else f"name a file of this machine, or one under {shared} on the cluster; for a "
-            f"command of the nodes: corral run -- {job.script}",
+            hint=near_file(path)
+            or f"name a file of this machine, or one under {shared} on the cluster; for a command "
+            f"of the nodes: corral run -- {job.script}",
         )
 
 
@@ -417,16 +415,6 @@ def _script_in(folder: Path) -> str:
     except OSError:
         return ""
     return str(folder / names[0]) if names else ""
-
-
-def _near(path: Path) -> str:
-    """The file most like one that is not there, "" for none."""
-    try:
-        names = [file.name for file in path.parent.iterdir() if file.is_file()]
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, names, 1)
-    return str(path.parent / close[0]) if close else ""
 
 
 async def _requirements(going: _Going, emit: Emit) -> bytes | None:

@@ -68,7 +68,7 @@ def test_what_is_refused(corral: Run, lab: Path) -> None:
         (["slurm.conf", "--fix"], "need --existing"),
         (["--existing", "slurm.conf", "-o", "x"], "--output needs --fix"),
         (["--existing", "slurm.conf", "--facts", "x"], "--facts NODE=FILE"),
-        (["--existing", "slurm.conf", "--facts", "x=gone"], "gone cannot be read"),
+        (["--existing", "slurm.conf", "--facts", "x=gone"], "gone does not exist"),
         (["--existing", "slurm.conf", "--version", "new"], "no Slurm version"),
     ):
         result = corral("lint", *words)
