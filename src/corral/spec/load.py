@@ -172,7 +172,7 @@ def load_text(text: str, file: str) -> Loaded:
 def _slurms_file(text: str, file: str) -> Iterator[Finding]:
     """What is wrong with a file of Slurm's that is taken for a cluster file."""
     key = _SLURM_KEY.search(text[:BYTES_AT_MOST])
-    if key is None or re.search(r"^corral[ \t]*:", text, re.MULTILINE):
+    if key is None or re.search(r"^corral *:", text, re.MULTILINE):
         return
     name, line = shlex.quote(one_line(file)), text.count("\n", 0, key.start("key")) + 1
     message = f"a file of Slurm ({key['key']}=), and not a cluster file"
