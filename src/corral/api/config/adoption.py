@@ -18,7 +18,7 @@ from corral.slurm.adopt.conversion import cluster_file
 from corral.slurm.adopt.machine import Machine
 from corral.slurm.adopt.review import bytes_of, corrected, judge, source_of
 from corral.slurm.adopt.source import CONFS, Kind, Source, is_template_name, kind_of, placeholder
-from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, names_in_all
+from corral.slurm.adopt.view import NAMES_AT_MOST, NOT_GIVEN, Existing, names_in_all
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Finding, shown
 from corral.spec.load import load_text
@@ -340,7 +340,7 @@ def _included(sources: dict[str, Source]) -> None:
                 folder = Path(source.name).parent
                 for placed, why in existing.confs[kind].lost:
                     include = PurePosixPath(placed.line.include.replace("%c", name))
-                    if "no such file" in why:
+                    if why == NOT_GIVEN:
                         path = next((p for p in _places(folder, include) if p.is_file()), None)
                         if path is not None:
                             _add(sources, path, Kind.OTHER)

@@ -168,7 +168,8 @@ def read(text: str) -> Iterator[Metric]:
 
 def alert_rules() -> Iterable[dict[str, Any]]:
     """The alert rules that the controller's Prometheus has."""
-    for group in YAML(typ="safe").load(rules_text())["groups"]:
+    reader: Any = YAML(typ="safe")
+    for group in reader.load(rules_text())["groups"]:
         yield from group["rules"]
 
 
