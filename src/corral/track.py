@@ -29,6 +29,7 @@ import base64
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
 import time
@@ -38,7 +39,7 @@ import urllib.request
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 PATIENCE_S: Final = 20.0
 """Seconds for one request; a job is not held up by a server that does not answer."""
@@ -378,27 +379,18 @@ def gpu_sample(text: str | None = None) -> dict[str, float]:
     return sample
 
 
-def watch(pid: int, seconds: float) -> None:
-    """Sample this node until the process ends."""
+def watch(rank: IO[bytes], seconds: float) -> None:
+    """Sample this node until a pipe ends: its other end is the rank's (rank-end.sh)."""
     node, sampler, step = os.uname().nodename.partition(".")[0], Sampler(), 0
-    while _alive(pid):
-        time.sleep(seconds)
+    while not select.select([rank], [], [], seconds)[0]:
         metrics = {f"system/{node}/{name}": value for name, value in sampler.sample().items()}
         with contextlib.suppress(TrackingError):  # the next one may come through
             log_metrics(metrics, step)
         step += 1
 
 
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state != "Z"
-
-
 def main(words: list[str]) -> int:
-    """``begin FOLDER``, ``sample PID`` and ``end STATUS``, as the batch script calls them.
+    """``begin FOLDER``, ``sample <PIPE`` and ``end STATUS``, as the batch script calls them.
 
     ``history RUN METRIC`` is for people: it prints what ``corral advise`` reads.
     """
@@ -409,7 +401,7 @@ def main(words: list[str]) -> int:
         if words[0] == "begin":
             print(begin(Path(words[1])))
         elif words[0] == "sample":
-            watch(int(words[1]), float(os.environ.get("CORRAL_SAMPLE_S", "10")))
+            watch(sys.stdin.buffer, float(os.environ.get("CORRAL_SAMPLE_S", "10")))
         elif words[0] == "history":
             print(json.dumps({"metrics": history(words[1], words[2])}))
         else:

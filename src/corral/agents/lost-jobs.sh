@@ -51,7 +51,7 @@ all=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED,CONFIGURING,COMPLETIN
 if [ "$(printf '%s\n' "$all" | sort -u)" != "$(printf '%s\n' "$lost_jobs" | sort -u)" ]; then
   failed=0
   for job in $lost_jobs; do
-    timeout 30 scontrol requeue "$job" || timeout 30 scancel "$job" || failed=1
+    timeout 30 scontrol requeue "$job" || timeout 30 scancel -- "$job" || failed=1
   done
   exit "$failed"
 fi

@@ -35,7 +35,7 @@ def ran(
         "ps": f'case $* in *etimes*) echo " {UP}";; *) sed "s/^slurm/    0 &/" {{f}}/steps;; esac',
         "sleep": "mv {f}/later {f}/steps 2>/dev/null; true",
         "systemctl": slurmd,
-        "scancel": 'echo "cancel $*" >>{f}/did',
+        "scancel": '[ "$1" = -- ] || exit 1; echo "cancel $2" >>{f}/did',
         "scontrol": scontrol
         or 'case $1 in show) echo "NodeName=node1 State='
         f'{state} Reason=bad fan, slot 3 [root@2026-01-01T00:00:00]";; '
