@@ -177,11 +177,16 @@ export interface Diagnosis {
   fix_by: string;
 }
 
-/** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over. */
+/** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
+
+jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
+most, None for no limit. */
 export interface Directives {
   fields: Record<string, FormValue>;
   others: ScriptLine[];
   faults: ScriptLine[];
+  jobs: number | null;
+  at_once: number | null;
 }
 
 /** What the doctor reports; failed_checks: of the last proof. */
@@ -371,6 +376,7 @@ export interface JobDetail {
   cpus: number;
   gpus: number;
   gpus_exact: boolean;
+  tres_asked: string;
   memory: number;
   submit_at: number | null;
   eligible_at: number | null;
@@ -384,6 +390,8 @@ export interface JobDetail {
   workdir: string;
   command: string;
   comment: string;
+  group: string;
+  wckey: string;
   dependency: string;
   restarts: number;
   submit_line: string;
@@ -728,6 +736,18 @@ export interface Logins {
   password: boolean;
 }
 
+/** A node's machine; cores: of each socket, threads: of each core, 0 and "": unknown.
+
+busy_at: when a job was there last. */
+export interface Machine {
+  kernel: string;
+  architecture: string;
+  sockets: number;
+  cores: number;
+  threads: number;
+  busy_at: number | null;
+}
+
 /** A new token, which only this answer has. */
 export interface MadeToken {
   id: string;
@@ -826,6 +846,7 @@ export interface NodeColumns {
 
 outages: those that accounting has of 30 days are among them, too. cut: there are older events. */
 export interface NodeDetail {
+  machine: Machine;
   jobs: Rows;
   gpus: NodeGpu[];
   readings: boolean;

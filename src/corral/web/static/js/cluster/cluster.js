@@ -23,8 +23,8 @@ const MOST_POINTS = 3600;
 const FIRST_PLOT_S = 20;
 // Made once: localeCompare with options makes a collator at each call, 0.6 s for 10,000 nodes.
 const { compare } = new Intl.Collator("en", { numeric: true });
-// What was chosen stays while other pages are shown.
 const USUAL = { filter: "", grouping: "partition", colouring: "state", span: "day" };
+// What the address chooses; a link back to the page has the address that it had last.
 const chosen = { ...USUAL };
 /** @type {Record<string, string> | null} */
 let racks = null;
@@ -496,10 +496,11 @@ class Timeline extends Component {
  */
 
 /**
- * Chooses what an address names; what it does not name is as it was.
+ * Chooses what an address names; what it does not name is as usual.
  * @param {URLSearchParams} query
  */
 function takeChoice(query) {
+  Object.assign(chosen, USUAL);
   const { filter, by, show, span } = Object.fromEntries(query);
   if (filter !== undefined) chosen.filter = filter;
   if (GROUPS.includes(by)) chosen.grouping = by;
