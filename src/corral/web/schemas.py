@@ -373,6 +373,12 @@ class Jobs(Rows):
     arrays: NotRequired[dict[str, ArrayRow]]
 
 
+class JobWords(TypedDict):
+    """What a filter of jobs may be made of: its keys, each with the values that jobs have of it."""
+
+    words: dict[str, list[str]]
+
+
 class UserCount(TypedDict):
     """A user's number of jobs in a selection."""
 

@@ -31,6 +31,7 @@ from corral.web import schemas
 from corral.web.openapi import file_of
 from corral.web.routes.view import packed_of
 from corral.web.slurm.arrays import array_rows, grouped
+from corral.web.slurm.choices import filter_words
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
 from corral.web.slurm.snapshot import job_fields, job_rows
@@ -131,6 +132,19 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     who = shared_by(state_of(request), session)
     key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
     return await packed_of(request).reply(request, key, now.jobs_rev, body)
+
+
+@router.get("/words", response_model=schemas.JobWords)
+async def words(request: Request, session: Viewer) -> Response:
+    """The keys of a filter of jobs, with the values of those that have few, of at most 500 each.
+
+    They are of the jobs that slurmctld knows; ``state`` has all states of Slurm.
+    """
+    now = await poller_of(request, session).fresh()
+    who = shared_by(state_of(request), session)
+    return await packed_of(request).reply(
+        request, f"words:{who}", now.jobs_rev, lambda: {"words": filter_words(now.jobs.values())}
+    )
 
 
 def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> dict[str, Any]:

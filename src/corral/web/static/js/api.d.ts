@@ -525,6 +525,11 @@ export interface JobUse {
   memory_given: number | null;
 }
 
+/** What a filter of jobs may be made of: its keys, each with the values that jobs have of it. */
+export interface JobWords {
+  words: Record<string, string[]>;
+}
+
 /** One page of the queue; arrays: of rows that stand for one, by their id. */
 export interface Jobs {
   columns: string[];

@@ -1,6 +1,7 @@
 // The cluster at a glance: figures, nodes as cards, or as a heat map where there are many.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { nodeTest } from "../nodes/filter.js";
+import { SearchField } from "../lib/completion.js";
+import { nodeTest, nodeWords } from "../nodes/filter.js";
 import { Heat, SHARES } from "../nodes/heat.js";
 import { listen, live, loadNodes, now, watchFigures } from "../lib/event_stream.js";
 import { NodeBulk } from "../nodes/node_bulk.js";
@@ -375,12 +376,10 @@ class NodesCard extends Component {
   /** @param {number} count */
   controls(count) {
     const filtered = this.choose("filter");
-    const search = el("input", {
-      type: "search",
-      value: chosen.filter,
+    const search = h(SearchField, {
+      ...{ value: chosen.filter, type: filtered, label: "Filter nodes" },
       placeholder: "filter: state=drain partition=main gpus>0 node[0-9]",
-      "aria-label": "Filter nodes",
-      onInput: ({ currentTarget }) => filtered(currentTarget.value),
+      words: () => nodeWords(now.nodes.values()),
     });
     /** @type {[string, string][]} */
     const groups = GROUPS.map((name) => [name, name === "none" ? "no groups" : `by ${name}`]);

@@ -13,10 +13,11 @@ import {
 } from "./columns.js";
 import { IdleGpus } from "./idle.js";
 import { listen, now } from "../lib/event_stream.js";
+import { SearchField } from "../lib/completion.js";
 import { Latest, records } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
-/** @import { ArrayRow, FailedOne, JobRow, Jobs, Me, Past } from "../api.js" */
+/** @import { ArrayRow, FailedOne, JobRow, Jobs, JobWords, Me, Past } from "../api.js" */
 /** @import { Column, Shown } from "./columns.js" */
 /** @import { Refused } from "../lib/server.js" */
 
@@ -268,6 +269,9 @@ export function listChoice([tab = "all", filter = ""], query) {
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, QueueState>} */
 export class JobsPage extends Component {
   newest = new Latest();
+  newestWords = new Latest();
+  /** @type {Record<string, string[]>} keys of the filter with their values */
+  words = {};
   idle = new IdleGpus();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   typing = undefined;
@@ -307,6 +311,7 @@ export class JobsPage extends Component {
 
   componentWillUnmount() {
     this.newest.drop();
+    this.newestWords.drop();
     this.idle.drop();
     this.stop();
     clearTimeout(this.wait);
@@ -334,6 +339,14 @@ export class JobsPage extends Component {
   load = () => {
     const list = this.state.show === "ended" ? "past" : "jobs";
     this.newest.ask(`${list}?${this.query()}`, this.answered, this.failed);
+  };
+
+  /** Who is about to type gets the keys, and the values that jobs have of them. */
+  askWords = () => {
+    const show = (/** @type {JobWords} */ { words }) => {
+      this.words = words;
+    };
+    this.newestWords.ask("jobs/words", show, () => {}); // it can be typed without
   };
 
   /** @param {Jobs & Partial<Past>} data */
@@ -441,12 +454,10 @@ export class JobsPage extends Component {
     return el(
       "div",
       { class: "row" },
-      el("input", {
-        type: "search",
-        value: typed,
+      h(SearchField, {
+        ...{ value: typed, type: this.type, label: "Filter jobs" },
         placeholder: "filter: state=pending user=kim partition=main train",
-        "aria-label": "Filter jobs",
-        onInput: ({ currentTarget }) => this.type(currentTarget.value),
+        ...{ words: () => this.words, begun: this.askWords },
       }),
       el(
         "button",

@@ -104,6 +104,24 @@ function wordTest(word) {
 }
 
 /**
+ * The keys of a filter, and the values that nodes have of them where those are few.
+ * @param {Iterable<NodeRow>} nodes
+ * @returns {Record<string, string[]>}
+ */
+export function nodeWords(nodes) {
+  /** @type {Record<string, Set<string>>} */
+  const found = { state: new Set(), partition: new Set(), feature: new Set(), version: new Set() };
+  for (const node of nodes) {
+    for (const state of node.state.split("+")) found.state.add(state.toLowerCase());
+    for (const name of node.partitions) found.partition.add(name);
+    for (const name of node.features) found.feature.add(name);
+    if (node.version) found.version.add(node.version);
+  }
+  const keys = [...Object.keys(found), ...Object.keys({ ...NUMBERS, ...TEXTS, ...LISTS })];
+  return Object.fromEntries([...new Set(keys)].map((key) => [key, [...(found[key] ?? [])].sort()]));
+}
+
+/**
  * What a filter's text asks for; where the text is wrong, all nodes and why it is.
  * @param {string} text
  * @returns {{ test: Test, wrong: string }}

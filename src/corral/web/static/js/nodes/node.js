@@ -59,15 +59,16 @@ function layoutWords({ sockets, cores, threads, architecture }) {
   return [sockets && cores ? layout : "", architecture].filter(Boolean).join(", ");
 }
 
-/** What the answer about one node has of its machine. @param {Machine} machine */
-const machineFacts = (machine) => [
-  fact("last busy", busyWords(machine)),
-  fact("processors", layoutWords(machine)),
-  fact("kernel", machine.kernel),
-];
+/** What the answer about one node has of its machine. @param {Machine | null | undefined} machine */
+const machineFacts = (machine) =>
+  machine && [
+    fact("last busy", busyWords(machine)),
+    fact("processors", layoutWords(machine)),
+    fact("kernel", machine.kernel),
+  ];
 
 /** @param {{ node: NodeRow, figures?: NodeFigures, machine?: Machine | null }} props */
-export function NodeFacts({ node, figures = {}, machine = null }) {
+export function NodeFacts({ node, figures = {}, machine }) {
   const { cpus, cpus_used, gpus, gpus_used, memory, memory_used } = node;
   const load = node.load === null ? "-" : node.load.toFixed(2);
   const why = reasonWords(node);
@@ -91,7 +92,7 @@ export function NodeFacts({ node, figures = {}, machine = null }) {
     fact("address", node.address),
     fact("slurmd", node.version || "-"),
     fact("booted", bootWords(node)),
-    machine && machineFacts(machine),
+    machineFacts(machine),
   );
 }
 
