@@ -14,7 +14,7 @@ import pytest
 from corral.web import app as app_module
 from tests.browser.conftest import until
 from tests.browser.helper_double import Desk, desk
-from tests.browser.test_logs import appended, job_of
+from tests.browser.test_logs import job_of
 
 MODULES = Path(app_module.__file__).parent / "static/js"
 SHOWN = """() => JSON.stringify([location.hash,
@@ -96,7 +96,7 @@ CASES = {
         r"#api/operation/.*\?q=token",
     ),
     "submit": Case(
-        "jobs/submit.js", "submit", "#field-name", (click("button:text-is('By script')"),),
+        "jobs/submit.js", "submit", "h2:text-is('Submit a job')", (click("button:text-is('By script')"),),
         r"#submit\?by=script",
     ),
     "log": Case(
@@ -109,9 +109,7 @@ CASES = {
 @pytest.fixture
 def at(chromium: Any, tmp_path: Path) -> Iterator[Desk]:
     with desk(chromium, tmp_path) as view:
-        folder = job_of(view, tmp_path, 1)
-        for rank in range(2):
-            appended(folder / f"rank-{rank}.log", "line\n")
+        job_of(view, tmp_path, 2)
         listed = view.rest.bodies["jobs"]["body"]["jobs"]
         for task in range(2):
             number = {"set": True, "infinite": False, "number": task}

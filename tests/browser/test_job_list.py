@@ -23,10 +23,11 @@ FORGOTTEN = 130
 
 def of_accounting(rest: DeskRest) -> None:
     """An array that ended yesterday, and one job; slurmctld has forgotten both."""
-    (known,) = [job for job in rest.bodies["past-job"]["body"]["jobs"]]
+    known = rest.bodies["past-job"]["body"]["jobs"][0]
     end = int(time.time()) - 30 * 3600
     ended = {**known["time"], "start": end - 60, "end": end}
-    one = {**copy.deepcopy(known), "time": ended, "user": "kim", "name": "bygone"}
+    state = {"current": ["COMPLETED"], "reason": "None"}
+    one = {**copy.deepcopy(known), "time": ended, "state": state, "user": "kim", "name": "bygone"}
     tasks = [
         {
             **copy.deepcopy(one),
