@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { offersOf, wordAt } from "../../../../src/corral/web/static/js/lib/completion.js";
+import { complete } from "../../../../src/corral/web/static/js/jobs/jobs.js";
 import { nodeTest, nodeWords } from "../../../../src/corral/web/static/js/nodes/filter.js";
 import { node } from "./records.js";
 
@@ -31,6 +32,14 @@ test("keys, then their values, those that begin as what is typed first", () => {
   assert.deepEqual(offered("state=pending,pen"), []);
   assert.deepEqual(offered("name=x"), []);
   assert.deepEqual(offered("constructor=x"), []);
+});
+
+test("a key whose value is yet to be typed leaves nothing out", () => {
+  assert.equal(complete(" user=kim  account= train "), "user=kim train");
+  assert.equal(complete("account!="), "");
+  for (const text of ["state=", "state!=", "partition=,"])
+    assert.ok(nodeTest(text).test(node()), text);
+  assert.match(nodeTest("colour=").wrong, /no colour/);
 });
 
 test("a value without its key", () => {

@@ -146,7 +146,7 @@ export function JobsTable({ jobs, by, down, ended, order, ...how }) {
     { class: "scroll", tabIndex: 0 },
     el(
       "table",
-      { class: "jobs" },
+      { class: how.columns.some(({ more }) => more) ? "jobs full" : "jobs" },
       el("thead", null, el("tr", null, box, heads)),
       el("tbody", null, rowsOf({ jobs, ended, ...how })),
     ),
@@ -266,6 +266,16 @@ export function listChoice([tab = "all", filter = ""], query) {
   };
 }
 
+/**
+ * The filter without a key whose value is yet to be typed: no job would match.
+ * @param {string} typed
+ */
+export const complete = (typed) =>
+  typed
+    .split(/\s+/)
+    .filter((word) => word && !/^[a-z_]+!?=$/i.test(word))
+    .join(" ");
+
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, QueueState>} */
 export class JobsPage extends Component {
   newest = new Latest();
@@ -376,7 +386,7 @@ export class JobsPage extends Component {
   type = (typed) => {
     this.setState({ typed });
     clearTimeout(this.typing);
-    this.typing = setTimeout(() => this.choose({ q: typed.trim() }), TYPED_MS);
+    this.typing = setTimeout(() => this.choose({ q: complete(typed) }), TYPED_MS);
   };
 
   mine = () => {

@@ -98,8 +98,10 @@ function wordTest(word) {
   const [, rawKey, sign, raw] = parts;
   const key = rawKey.toLowerCase();
   if (Object.hasOwn(NUMBERS, key)) return numeric(key, sign, raw);
-  const matches = containing(key, raw.toLowerCase().split(",").filter(Boolean));
+  const values = raw.toLowerCase().split(",").filter(Boolean);
+  const matches = containing(key, values);
   if (sign !== "=" && sign !== "!=") throw new Error(`${key} takes = or !=`);
+  if (!values.length) return () => true; // its value is yet to be typed
   return (node) => matches(node) === (sign === "=");
 }
 
