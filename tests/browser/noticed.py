@@ -1,4 +1,4 @@
-"""How soon the page names a daemon that is gone, next to how late the machine is in the same time."""
+"""How soon the page names a daemon that is gone, and how late the machine is meanwhile."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from corral.web.slurm.poller import NOTICED_S
 from tests.browser.conftest import wait_until
 
 STEPS = 4
-"""What comes one after the other until the banner is there: the pause behind a poll, the limits of the
-poll and of the ping, the event. Each is as late as the machine is."""
+"""What comes one after the other until the banner is there: the pause behind a poll, the limits of
+the poll and of the ping, the event. Each is as late as the machine is."""
 WATCH = """() => { const banner = document.getElementById("banner");
   const watch = window.watch = { noticed: 0, late: 0, asked: 0 };
   const note = () => { if (!banner.hidden) watch.noticed ||= Date.now() / 1000; };
@@ -24,8 +24,8 @@ WATCH = """() => { const banner = document.getElementById("banner");
     await fetch("api/login").catch(() => {}); late(begun, 0); watch.asked += 1;
     if (!watch.noticed) setTimeout(ask, 100); };
   ask(); }"""
-"""The page notes when its banner appears, and until then how late its timers are and how long a question takes
-that the page's server answers by itself: a busy machine delays these as it delays the banner."""
+"""The page notes when its banner appears, and until then how late its timers are and how long a
+question takes that the page's server answers alone: a busy machine delays these as the banner."""
 
 
 def watch(page: Any) -> None:

@@ -45,7 +45,7 @@ def select(selector: str, value: str) -> Choose:
 
 @dataclass(frozen=True)
 class Case:
-    """A page with choices: the module that keeps its address, what is done there, and how it ends."""
+    """A page with choices: the module that keeps its address, and what is done there."""
 
     module: str
     address: str
@@ -96,7 +96,8 @@ CASES = {
         r"#api/operation/.*\?q=token",
     ),
     "submit": Case(
-        "jobs/submit.js", "submit", "h2:text-is('Submit a job')", (click("button:text-is('By script')"),),
+        "jobs/submit.js", "submit", "h2:text-is('Submit a job')",
+        (click("button:text-is('By script')"),),
         r"#submit\?by=script",
     ),
     "log": Case(

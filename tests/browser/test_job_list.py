@@ -27,10 +27,10 @@ def of_accounting(rest: DeskRest) -> None:
     end = int(time.time()) - 30 * 3600
     ended = {**known["time"], "start": end - 60, "end": end}
     state = {"current": ["COMPLETED"], "reason": "None"}
-    one = {**copy.deepcopy(known), "time": ended, "state": state, "user": "kim", "name": "bygone"}
+    job = {**copy.deepcopy(known), "time": ended, "state": state, "user": "kim", "name": "bygone"}
     tasks = [
         {
-            **copy.deepcopy(one),
+            **copy.deepcopy(job),
             "job_id": PAST + task,
             "name": "sweep",
             "array": {
@@ -41,9 +41,9 @@ def of_accounting(rest: DeskRest) -> None:
         }
         for task in range(FORGOTTEN)
     ]
-    rest.bodies["past-job"]["body"]["jobs"] = [one]
+    rest.bodies["past-job"]["body"]["jobs"] = [job]
     for what in ("past", "past-user"):
-        rest.bodies[what]["body"]["jobs"] = [one, *tasks]
+        rest.bodies[what]["body"]["jobs"] = [job, *tasks]
 
 
 @pytest.fixture
@@ -257,7 +257,7 @@ def test_a_node_has_its_kernel_processors_and_when_it_was_busy(window: Any, desk
         page.goto(f"{desk.url}#node/gpu001")
         page.wait_for_selector("dt:text-is('kernel')")
         words = page.inner_text("dl.facts")
-        assert "2 sockets × 48 cores × 2 threads, x86_64" in words
+        assert "2 sockets x 48 cores x 2 threads, x86_64" in words
         assert "Linux 6.12.9-amd64" in words
         assert "(2 h ago)" in words
         pictures(page, "node-facts")

@@ -57,7 +57,6 @@ class ArrayTasks:
             last = span.stop - 1
         return count, exact
 
-
     def total(self, most: int) -> int | None:
         """How many there are in any order, each once; None where they were not all read.
 

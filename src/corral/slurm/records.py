@@ -73,8 +73,8 @@ class Node:
         features: those it can have; active_features: those it has now.
         architecture, system: of its machine, and its kernel's name and version as slurmd sent them.
         sockets, socket_cores: sockets, and the cores of one; threads: hardware threads of one core.
-        busy_at: when the last job ended there, or it was last in use; it is compared in no way,
-            as slurmctld may set it again and again while jobs run.
+        busy_at: when it was last in use, as slurmctld has it. A record with another time is not
+            another record: the time may move at each poll, and nothing else with it.
         load: one-minute load average.
         memory: RealMemory; memory_used: given to jobs; memory_free: free on the machine.
         gres, gres_used: as Slurm writes them; scontrol prints the second only with ``--details``.

@@ -241,7 +241,7 @@ async def read_directives(draft: Draft, session: Viewer, state: Here) -> Any:
 
 
 def _counted(array: str) -> dict[str, int | None]:
-    """How many jobs the value of ``--array`` makes, "" without one, and how many of them at once."""
+    """How many jobs the value of ``--array`` makes, and how many of them at once; "": no array."""
     if not array:
         return {"jobs": 1, "at_once": None}
     _, at_once = without_limit(array)

@@ -28,12 +28,12 @@ def filter_words(jobs: Iterable[Job]) -> dict[str, list[str]]:
 
     ``state`` has all of Slurm's. Corral's own jobs are left out.
     """
-    found = {key: set[str]() for key in _SHARED}
+    shared = {key: set[str]() for key in _SHARED}
     for job in jobs:
         if is_users(job):
-            for key, values in found.items():
+            for key, values in shared.items():
                 values.update(getattr(job, key).split(","))
-    listed = {key: sorted(values - {""})[:MOST_WORDS] for key, values in found.items()}
+    listed = {key: sorted(values - {""})[:MOST_WORDS] for key, values in shared.items()}
     listed["state"] = [state.value.lower() for state in JobState]
     return {key: listed.get(key, []) for key in KEYS}
 

@@ -6,7 +6,7 @@ const GIVEN = [
   /([\w-]+)["']?[ \t]*[=:][ \t]*(?=["']?([^\s"']+))/g, // NAME=value, "name": value
   /(--[\w-]+)[ \t]+(?=["']?([^\s"']+))/g, // --name value
 ];
-/** A number, a flag or a variable is no secret, nor is which tokenizer is used. */
+/** Numbers, flags and variables are not secret, nor is the name of a tokenizer. */
 const HARMLESS = /^(?:[\d.,]+|true|false|none|null|\$.*)$/i;
 const PLAIN = /\bbearer\s+\S|BEGIN [A-Z ]*PRIVATE KEY|:\/\/[^\s/:@]+:[^\s/@]+@/i;
 

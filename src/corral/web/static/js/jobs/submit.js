@@ -729,7 +729,7 @@ class ScriptForm extends Component {
     this.look();
   }
 
-  /** Whether what is typed is not kept, as a secret seems to be in it: half a script is no script. */
+  /** Whether what is typed is not kept, as a secret seems to be in it: a part of a script would be another script. */
   get unkept() {
     const { script, typed } = this.state;
     return [script, ...Object.values(typed)].some(secretive);

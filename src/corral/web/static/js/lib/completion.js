@@ -30,9 +30,9 @@ export function wordAt(text, at) {
  */
 function beginning(values, typed) {
   const part = typed.toLowerCase();
-  const found = values.filter((value) => value.toLowerCase().includes(part));
+  const matching = values.filter((value) => value.toLowerCase().includes(part));
   const first = (/** @type {string} */ value) => (value.toLowerCase().startsWith(part) ? 0 : 1);
-  return found.sort((a, b) => first(a) - first(b));
+  return matching.sort((a, b) => first(a) - first(b));
 }
 
 /**

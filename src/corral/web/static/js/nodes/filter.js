@@ -112,15 +112,15 @@ function wordTest(word) {
  */
 export function nodeWords(nodes) {
   /** @type {Record<string, Set<string>>} */
-  const found = { state: new Set(), partition: new Set(), feature: new Set(), version: new Set() };
+  const known = { state: new Set(), partition: new Set(), feature: new Set(), version: new Set() };
   for (const node of nodes) {
-    for (const state of node.state.split("+")) found.state.add(state.toLowerCase());
-    for (const name of node.partitions) found.partition.add(name);
-    for (const name of node.features) found.feature.add(name);
-    if (node.version) found.version.add(node.version);
+    for (const state of node.state.split("+")) known.state.add(state.toLowerCase());
+    for (const name of node.partitions) known.partition.add(name);
+    for (const name of node.features) known.feature.add(name);
+    if (node.version) known.version.add(node.version);
   }
-  const keys = [...Object.keys(found), ...Object.keys({ ...NUMBERS, ...TEXTS, ...LISTS })];
-  return Object.fromEntries([...new Set(keys)].map((key) => [key, [...(found[key] ?? [])].sort()]));
+  const keys = [...Object.keys(known), ...Object.keys({ ...NUMBERS, ...TEXTS, ...LISTS })];
+  return Object.fromEntries([...new Set(keys)].map((key) => [key, [...(known[key] ?? [])].sort()]));
 }
 
 /**

@@ -55,7 +55,7 @@ const busyWords = ({ busy_at: at }) => (at ? `${clock(at)} (${since(at)})` : "un
 
 /** @param {Machine} machine */
 function layoutWords({ sockets, cores, threads, architecture }) {
-  const layout = `${many(sockets, "socket")} × ${many(cores, "core")} × ${many(threads, "thread")}`;
+  const layout = `${many(sockets, "socket")} x ${many(cores, "core")} x ${many(threads, "thread")}`;
   return [sockets && cores ? layout : "", architecture].filter(Boolean).join(", ");
 }
 
