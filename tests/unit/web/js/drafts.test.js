@@ -9,6 +9,7 @@ const PLAIN = [
   "python prepare.py --max-tokens 4096 --tokens=10,000",
   "export HF_TOKEN=$(cat ~/.token) WANDB_API_KEY=$KEY",
   "key=value keys: a b",
+  "srun -u python a.py",
 ];
 const SECRETS = [
   "export HF_TOKEN=hf_abcdef",
@@ -19,6 +20,7 @@ const SECRETS = [
   "git clone https://kim:abc@example.org/repo",
   "-----BEGIN OPENSSH PRIVATE KEY-----",
   "export SSH_KEY=abc",
+  "curl -u kim:hunter2 https://example.org",
 ];
 
 test("a text with a secret is known by the names that the server hides", () => {

@@ -8,7 +8,7 @@ const GIVEN = [
 ];
 /** Numbers, flags and variables are not secret, nor is the name of a tokenizer. */
 const HARMLESS = /^(?:[\d.,]+|true|false|none|null|\$.*)$/i;
-const PLAIN = /\bbearer\s+\S|BEGIN [A-Z ]*PRIVATE KEY|:\/\/[^\s/:@]+:[^\s/@]+@/i;
+const PLAIN = /\bbearer\s+\S|BEGIN [A-Z ]*PRIVATE KEY|:\/\/[^\s/:@]+:[^\s/@]+@|\s-u\s*[^\s:]+:\S/i;
 
 /**
  * Whether a text looks as if a secret were in it.

@@ -227,7 +227,11 @@ const NEW = { form: {}, notes: {} };
 /** @type {api.JobTemplates} */
 const NO_TEMPLATES = { folder: "", trouble: "", templates: [] };
 
-const UNKEPT = "This script is not kept while you look at other pages: a secret seems to be in it.";
+/** What is not kept. @param {{ what: string }} props */
+function Unkept({ what }) {
+  const words = `Not kept while you look at other pages, as a secret seems to be in it: ${what}.`;
+  return what ? el("p", { class: "dim", role: "status" }, words) : null;
+}
 
 /** What is typed is kept until somebody wants it gone. @param {{ again: () => void }} props */
 const StartOver = ({ again }) =>
@@ -241,6 +245,7 @@ const StartOver = ({ again }) =>
  * @property {Expected} expected
  * @property {boolean} sending
  * @property {Record<string, string>} faults
+ * @property {string[]} unkept fields that are not kept, as a secret seems to be in them
  */
 
 /** When the job would start, why that is unknown, or null: it is asked. @typedef {api.ExpectedStart | string | null} Expected */
@@ -291,7 +296,7 @@ const Shown = ({ shown, expected }) =>
  *   environments: api.JobEnvironments | null, draft: Draft<Typed>, again: () => void }, FormState>} */
 class JobForm extends Component {
   /** @type {FormState} */
-  state = { shown: null, expected: null, sending: false, faults: {} };
+  state = { shown: null, expected: null, sending: false, faults: {}, unkept: [] };
   /** @type {{ current: HTMLFormElement | null }} */
   form = createRef();
   newest = new Latest();
@@ -310,13 +315,15 @@ class JobForm extends Component {
     const inputs = [...(this.form.current?.elements ?? [])].flatMap((input) =>
       input instanceof HTMLInputElement || input instanceof HTMLSelectElement ? [input] : [],
     );
+    /** @type {[string, string | boolean][]} */
     const held = inputs.map((input) => [
       input.name,
       input.type === "checkbox" ? /** @type {HTMLInputElement} */ (input).checked : input.value,
     ]);
-    this.props.draft.keep(
-      Object.fromEntries(held.filter(([name, value]) => name && !secretive(String(value)))),
-    );
+    const secrets = held.filter(([, value]) => secretive(String(value)));
+    const kept = held.filter((each) => each[0] && !secrets.includes(each));
+    this.props.draft.keep(Object.fromEntries(kept));
+    this.setState({ unkept: secrets.map(([name]) => name) });
   }
 
   read() {
@@ -483,7 +490,7 @@ class JobForm extends Component {
   }
 
   render() {
-    const { shown, sending, expected } = this.state;
+    const { shown, sending, expected, unkept } = this.state;
     const known = new Map(this.fields);
     const first = FIRST.flatMap((name) => {
       const schema = known.get(name);
@@ -506,6 +513,7 @@ class JobForm extends Component {
         el("div", { class: "fields" }, rest),
       ),
       el("br"),
+      h(Unkept, { what: unkept.join(", ") }),
       el(
         "div",
         { class: "row" },
@@ -927,7 +935,7 @@ class ScriptForm extends Component {
       h(ScriptEnvironment, { script, containers: form.containers, environments, edit }),
       environments ? el("br") : null,
       h(JobCount, { shown: read }),
-      this.unkept ? el("p", { class: "dim", role: "status" }, UNKEPT) : null,
+      h(Unkept, { what: this.unkept ? "the script" : "" }),
       el(
         "div",
         { class: "row" },
