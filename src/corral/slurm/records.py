@@ -71,7 +71,8 @@ class Node:
         address: NodeAddr.
         version: slurmd's version, "" while it never registered.
         features: those it can have; active_features: those it has now.
-        architecture, system: of its machine, and its kernel's name and version as slurmd sent them.
+        architecture, system: of its machine, and its kernel's name and version as slurmd sent them;
+            the text of scontrol is not read for the first.
         sockets, socket_cores: sockets, and the cores of one; threads: hardware threads of one core.
         busy_at: when it was last in use, as slurmctld has it. A record with another time is not
             another record: the time may move at each poll, and nothing else with it.
