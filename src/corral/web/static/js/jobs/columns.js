@@ -143,7 +143,7 @@ export const COLUMNS = [
   {
     ...{ key: "gpus", head: "GPUs", by: "gpus", class: "num", label: "GPUs" },
     cell: (job, { idle }) => [gpus(job) || "-", h(IdleBadge, { job: idle })],
-    array: (array, job) => ofEach(array, gpus(job)),
+    array: (array, job, { idle }) => [ofEach(array, gpus(job)), h(IdleBadge, { job: idle })],
   },
   {
     ...{ key: "cpus", head: "CPUs", by: "cpus", class: "num hide-narrow" },
