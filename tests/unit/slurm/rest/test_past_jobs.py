@@ -65,6 +65,28 @@ def test_output_is_named_where_accounting_names_it() -> None:
     assert named["v0.0.42"] == "/tmp/six-28.log"
 
 
+def test_what_a_job_asked_for_is_known_when_slurmctld_has_forgotten_it() -> None:
+    raw = {
+        "job_id": 5,
+        "state": {"current": ["COMPLETED"]},
+        "group": "vision",
+        "wckey": {"wckey": "paper", "flags": []},
+        "time": {"eligible": 1795353351},
+        "tres": {
+            "allocated": [{"type": "cpu", "name": "", "count": 8}],
+            "requested": [
+                {"type": "cpu", "name": "", "count": 2},
+                {"type": "mem", "name": "", "count": 192},
+                {"type": "gres", "name": "gpu", "count": 3},
+            ],
+        },
+    }
+    job = read.past_job(raw, 44)
+    assert (job.group, job.wckey, job.eligible_at) == ("vision", "paper", 1795353351)
+    assert job.tres_asked == "cpu=2,mem=192M,gres/gpu=3"
+    assert job.cpus == 8
+
+
 def test_what_is_no_job_is_left_out() -> None:
     bad: list[Any] = [
         {},

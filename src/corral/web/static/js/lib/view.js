@@ -330,10 +330,37 @@ export function addressOf(path, chosen, usual) {
 }
 
 /**
+ * Notes the address of a page in this tab, for the links back to it.
+ * @param {string} address
+ */
+export function noteAddress(address) {
+  try {
+    sessionStorage.setItem(`address ${/^#(\w*)/.exec(address)?.[1]}`, address);
+  } catch {
+    // A private window without storage: a link back leads to the page as it begins.
+  }
+}
+
+/**
+ * The address that a page had last in this tab.
+ * @param {string} page
+ */
+export function lastAddress(page) {
+  try {
+    return sessionStorage.getItem(`address ${page}`) ?? `#${page}`;
+  } catch {
+    return `#${page}`;
+  }
+}
+
+/**
  * Keeps what is chosen in the address, so that it can be sent to somebody, and Back restores it.
  * @param {string} address
  */
-export const keepAddress = (address) => history.replaceState(null, "", address);
+export function keepAddress(address) {
+  history.replaceState(null, "", address);
+  noteAddress(address);
+}
 
 /**
  * A row of a table that leads somewhere, by pointer and by keyboard.
