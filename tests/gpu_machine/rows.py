@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.gpu_machine import contained, training
+from tests.gpu_machine import contained, here, training
 from tests.gpu_machine.cluster import FILES
 from tests.gpu_machine.lab import Lab
 from tests.gpu_machine.machine import Machine, Record, ran
@@ -254,6 +254,17 @@ ROWS: dict[str, Callable[[Lab], None]] = {
     "root": root,
     "broken-bundle": broken_bundle,
     "busy-gpu": busy_gpu,
+    "vm-here": here.refused,
+    "vm-enroot": here.enroot,
+    "here-start": here.start,
+    "here-up": here.up,
+    "here-more": here.more,
+    "here-gpu": lambda lab: gpu_bench(here.within(lab), here.HERE),
+    "here-jobs": here.jobs,
+    "here-round": lambda lab: round_of(here.within(lab), here.HERE),
+    "here-containers": here.contained,
+    "here-xid": lambda lab: xid(here.within(lab), here.HERE),
+    "here-down": here.down,
     "a2-up": lambda lab: up(lab, A, joined=False, more=True),
     "a2-gpu": lambda lab: gpu_bench(lab, A),
     "a2-containers": lambda lab: contained.row(lab, A),
