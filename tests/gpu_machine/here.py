@@ -1,7 +1,7 @@
 """Rows of ``corral init --here``: on the machine as it is, and in a container that boots systemd.
 
-The machine has no systemd as process 1. The container has one, the machine's GPUs, its driver and an
-uncovered ``/proc``: it stands for a machine of its own, on which Corral runs without ssh.
+The machine has no systemd as process 1. The container has one, the machine's GPUs, its driver and
+an uncovered ``/proc``: it stands for a separate machine, on which Corral runs without ssh.
 """
 
 from __future__ import annotations
@@ -13,18 +13,21 @@ from pathlib import Path
 from tests.gpu_machine import training
 from tests.gpu_machine.cluster import containers
 from tests.gpu_machine.contained import IMAGE, MAKE, SHOW
+from tests.gpu_machine.contained import train as in_container
 from tests.gpu_machine.lab import PYTHON, Lab, python_tree
 from tests.gpu_machine.machine import PATH, Done, Machine, ran
 
 HERE = "here"
 CONTAINER = f"corral-{HERE}-node0"
 VOLUME = f"corral-{HERE}-shared-1"
+DRIVER = "/usr/local/nvidia"
 START = (
-    "if [ -d /usr/local/nvidia/lib64 ]; then echo /usr/local/nvidia/lib64 >/etc/ld.so.conf.d/driver.conf; "
-    "ldconfig; ln -sf /usr/local/nvidia/bin/nvidia-smi /usr/local/bin/nvidia-smi; fi; "
+    f"if [ -d {DRIVER}/lib64 ]; then echo {DRIVER}/lib64 >/etc/ld.so.conf.d/driver.conf; "
+    f"ldconfig; ln -sf {DRIVER}/bin/nvidia-smi /usr/local/bin/nvidia-smi; fi; "
     "useradd -m -u 1000 -s /bin/bash alice; chmod 1777 /shared; exec /sbin/init"
 )
-BARE = "/var/tmp/bare.sqsh"  # noqa: S108  # of the changed root
+BARE = "/var/tmp/bare.sqsh"
+"""An image of the changed root."""
 BARE_IMAGE = (
     f"mksquashfs / {BARE} -noappend -quiet -no-progress -comp gzip -Xcompression-level 1 "
     "-one-file-system -wildcards -e 'kit/*' 'run/*' 'tmp/*' 'var/tmp/*' 'var/lib/*' 'var/log/*' "
@@ -87,7 +90,7 @@ def start(lab: Lab) -> None:
     argv = ["podman", "run", "--detach", "--pull=never", "--name", CONTAINER, "--hostname", "node0"]
     argv += ["--systemd=always", "--privileged", "--pids-limit=-1", "--shm-size=8g"]
     argv += ["--volume", f"{VOLUME}:/shared", "--volume", "/kit:/kit:ro"]
-    argv += ["--volume", "/opt/corral:/opt/corral:ro", "--volume", "/root/wheels:/wheels:ro"]
+    argv += ["--volume", "/opt/corral:/opt/corral", "--volume", "/root/wheels:/wheels:ro"]
     if (machine.root / "usr/local/nvidia/lib64").exists():
         argv += ["--volume", "/usr/local/nvidia:/usr/local/nvidia:ro"]
     argv += ["--entrypoint", json.dumps(["/bin/sh", "-c", START]), image]
@@ -104,24 +107,16 @@ def start(lab: Lab) -> None:
 
 
 def up(lab: Lab) -> None:
-    """From nothing to a proven cluster of this machine; with a GPU in use it is refused first."""
+    """From nothing to a proven cluster of this machine."""
     row = "here-up"
     inner = within(lab)
     machine = inner.machine
-    machine.corral(row, "init", "--here", "-o", f"/root/{HERE}.yaml")
+    machine.corral(row, "init", "--here", "--force", "-o", f"/root/{HERE}.yaml")
     file = machine.root / f"root/{HERE}.yaml"
     lab.record.add(row, "the file", text=file.read_text())
-    if lab.gpus:
-        holder = lab.holder(60)
-        try:
-            machine.corral(row, "plan", str(Path("/root") / file.name))
-            machine.corral(row, "up", str(Path("/root") / file.name), "--yes")
-        finally:
-            holder.kill()
-            holder.wait()
-    text = file.read_text()
-    if lab.files and "\nsoftware:" not in text:
-        file.write_text(text + containers(lab.files, lab.machine.kit))
+    more = "proof: {every: 1d}\nservices: {metrics: true}\n"
+    more += containers(lab.files, lab.machine.kit) if lab.files else ""
+    file.write_text(file.read_text() + more)
     machine.corral(row, "plan", f"/root/{HERE}.yaml", "--diff")
     done = machine.inside("corral", "up", f"/root/{HERE}.yaml", "--yes", "--json", timeout=420)
     (lab.record.folder / f"{row}.json").write_text(done.stdout)
@@ -188,9 +183,10 @@ def contained(lab: Lab) -> None:
         shown(machine.corral(row, *words, timeout=120))
 
 
-def shown(done: Done) -> None:
+def shown(done: Done) -> Done:
     """Print the end of what a command printed."""
     print("   " + done.text.strip()[-1200:].replace("\n", "\n   "), flush=True)
+    return done
 
 
 def enroot(lab: Lab) -> None:
@@ -198,16 +194,17 @@ def enroot(lab: Lab) -> None:
     if not lab.files:
         return
     row, machine = "vm-enroot", lab.machine
-    script = "useradd -m -u 2000 -s /bin/bash tester; dpkg -i /kit/files/*.deb /kit/tools/*.deb 2>&1 "
+    script = (
+        "useradd -m -u 2000 -s /bin/bash tester; dpkg -i /kit/files/*.deb /kit/tools/*.deb 2>&1 "
+    )
     script += f"| tail -4; {BARE_IMAGE}; nvidia-container-cli -k info; nvidia-container-cli -k list"
     shown(lab.record.command(row, "packages and image", machine.inside("sh", "-c", script)))
     if lab.gpus:
         python_tree(machine.kit / "py312")
-    for what, command in (
-        ("nvidia-smi", "sh -c 'ls /dev/nvidia*; nvidia-smi -L; ldconfig -p | grep libcuda'"),
-        ("PyTorch", "/py312/bin/python3 /programs/product.py"),
-    ):
-        shown(lab.record.command(row, what, machine.inside("sh", "-c", by_user(command))))
+    listed = by_user("sh -c 'ls /dev/nvidia*; nvidia-smi -L'")
+    shown(lab.record.command(row, "nvidia-smi", machine.inside("sh", "-c", listed)))
+    product = by_user("/py312/bin/python3 /programs/product.py")
+    shown(lab.record.command(row, "PyTorch", machine.inside("sh", "-c", product)))
 
 
 def by_user(command: str) -> str:
@@ -215,11 +212,12 @@ def by_user(command: str) -> str:
     home = "/home/tester"
     lines = [f"cd {home}; mkdir -p run data tmp cache; export ENROOT_RUNTIME_PATH={home}/run"]
     lines += [f"export ENROOT_DATA_PATH={home}/data ENROOT_TEMP_PATH={home}/tmp"]
-    lines += [f"export ENROOT_CACHE_PATH={home}/cache NVIDIA_VISIBLE_DEVICES=all NVIDIA_DEBUG_LOG=1"]
+    lines += [
+        f"export ENROOT_CACHE_PATH={home}/cache NVIDIA_VISIBLE_DEVICES=all NVIDIA_DEBUG_LOG=1"
+    ]
     lines += ["export NVIDIA_DRIVER_CAPABILITIES=compute,utility"]
     lines += [f"[ -d data/bare ] || enroot create -n bare {BARE}"]
     mounts = "--mount /kit/py312:/py312 --mount /kit/tree/tests/gpu_machine/programs:/programs"
-    lines += [f"[ -d /kit/py312 ] || mkdir -p {home}/none"]
     lines += [f"enroot start {mounts} bare {command}"]
     script = "\n".join(lines)
     return f"cat >/tmp/by-user.sh <<'EOF'\n{script}\nEOF\nrunuser -u tester -- bash /tmp/by-user.sh"
@@ -229,9 +227,42 @@ def down(lab: Lab) -> None:
     """``corral down`` in the container, then the container goes."""
     row, machine = "here-down", within(lab).machine
     machine.corral(row, "down", f"/root/{HERE}.yaml", "--yes")
-    script = "ls /etc/slurm; systemctl list-units 'slurm*' 'munge*' 'mariadb*' --no-legend; id slurm; "
+    script = (
+        "ls /etc/slurm; systemctl list-units 'slurm*' 'munge*' 'mariadb*' --no-legend; id slurm; "
+    )
     script += "dpkg -l | grep -cE '^ii +(slurm|enroot)'"
     lab.record.command(row, "what is there", machine.node(HERE, "node0", script))
+    busy(lab)
     lab.machine.inside("podman", "rm", "-f", "-t", "5", CONTAINER)
     lab.machine.inside("podman", "volume", "rm", VOLUME)
     lab.leftovers(row)
+
+
+def busy(lab: Lab) -> None:
+    """A process of the machine computes on its GPU: no plan, no ``up``."""
+    if not lab.gpus:
+        return
+    row, machine = "here-busy", within(lab).machine
+    log = lab.record.folder / "here-holder.log"
+    process = machine.start(log, PYTHON, "/shared/programs/holder.py", "25")
+    for _ in range(40):
+        time.sleep(0.5)
+        if "holds" in log.read_text():
+            break
+    machine.corral(row, "init", "--here", "--force", "-o", f"/root/{HERE}.yaml")
+    machine.corral(row, "plan", f"/root/{HERE}.yaml")
+    machine.corral(row, "up", f"/root/{HERE}.yaml", "--yes")
+    process.wait(60)
+    machine.corral(row, "plan", f"/root/{HERE}.yaml")
+
+
+def figures(lab: Lab) -> None:
+    """What a followed job reports of its use, with metrics; the same script in a container."""
+    inner = within(lab)
+    if not lab.gpus:
+        return
+    row = f"{HERE}-figures"
+    shown(lab.record.command(row, "a job", training.job(inner, HERE, 350, "--name", "measured")))
+    inner.machine.node(HERE, "node0", MAKE, timeout=180)
+    inner.machine.node(HERE, "node0", "dpkg -i /kit/tools/*.deb")
+    in_container(inner, HERE)

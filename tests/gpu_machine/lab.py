@@ -104,7 +104,8 @@ class Lab:
             shutil.copy(file, text / file.name)
         shutil.copytree(PROGRAMS, self.machine.shared(name) / "programs", dirs_exist_ok=True)
         for node in self.nodes(name):
-            script = f"ln -sf {PYTHON} /usr/local/bin/python3 && python3 -c 'import torch; "
+            script = f"ln -sf {PYTHON} /usr/local/bin/python3 && /usr/local/bin/python3 -c "
+            script += "'import torch; "
             script += "print(torch.__version__, torch.cuda.device_count())'"
             done = self.machine.node(name, node, script)
             self.record.command(f"{name}-up", f"PyTorch on {node}", done)

@@ -184,7 +184,7 @@ async def needs_of(spec: ClusterSpec, *, here: bool = False) -> Needs:
 
     Raises:
         CorralError: USAGE, some of it cannot be in a bundle; PROVIDER_FAILED, this machine cannot
-            have the nodes: a GPU is in use, say.
+            have the nodes (a GPU is in use).
     """
     elsewhere = [g.name for g in spec.groups if not g.capabilities.containers or g.image != "auto"]
     if elsewhere:
