@@ -10,6 +10,7 @@ import asyncio
 import gzip
 import hashlib
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -28,7 +29,9 @@ from corral.state.packages import stanzas
 from corral.state_dir import state_dir
 
 CACHE: Final = "packages"
-FETCH_S: Final = 120.0
+READ_S: Final = 120.0
+FETCH_S: Final = 3600.0
+"""For a file: 1 GiB at 300 kB/s."""
 FETCHED_AT_MOST: Final = 1 << 30
 _CHUNK: Final = 1 << 20
 
@@ -145,14 +148,16 @@ def index_of(text: str) -> dict[str, str]:
 def _index(place: str) -> bytes:
     try:
         return gzip.decompress(_fetch(f"{place}/Packages.gz"))
-    except (CorralError, OSError):
+    except (CorralError, OSError, EOFError, zlib.error):  # the latter: it is cut, or no gzip
         return _fetch(f"{place}/Packages")
 
 
 def _fetch(address: str) -> bytes:
     # The scheme is https: the pattern of the cluster file's field allows no other one.
     try:
-        answer = HttpClient().send("GET", address, timeout_s=FETCH_S, at_most=FETCHED_AT_MOST + 1)
+        answer = HttpClient().send(
+            "GET", address, timeout_s=READ_S, within_s=FETCH_S, at_most=FETCHED_AT_MOST + 1
+        )
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,

@@ -297,6 +297,7 @@ class Head(TypedDict):
     jobs_rev: int
     seen_at: float
     trouble: str
+    unread: str
     release: str
     complete: bool
     counts: Counts

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import smtplib
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from corral.jobs.usage import EndedUse
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import going_on_states, job_states
+from tests.dripping import HEAD, dripping
 
 RELAY = {
     "host": "mail",
@@ -65,8 +67,8 @@ def rows(state: str = "COMPLETED", code: str = "0:0") -> str:
 
 
 @pytest.fixture
-def send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The program as a module; it asks no Slurm, and sends into ``sent``."""
+def real_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program as a module."""
     secrets = tmp_path / "secrets"
     for folder in ("secrets", "queue", "new"):
         (tmp_path / folder).mkdir()
@@ -80,6 +82,13 @@ def send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert origin.loader is not None
     module: Any = importlib.util.module_from_spec(origin)
     origin.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def send(real_send: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program, which asks no Slurm and sends into ``sent``."""
+    module = real_send
     module.sent = sent = list[Any]()
     module.answer = rows()
     module.status = 200
@@ -519,6 +528,70 @@ def test_a_refusal_for_good_is_not_repeated(send: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(send, "connected", connected)
     with pytest.raises(send.DroppedError, match="550"):
         send.deliver(CONF, message(), "ada")
+
+
+WEBHOOK = {**CONF, "accounting": False, "relay": None}
+
+
+def by_hook(send: Any, port: int) -> None:
+    conf = {**WEBHOOK, "webhooks": {"chat": f"http://127.0.0.1:{port}/x"}}
+    send.deliver(conf, message("chat"), "chat")
+
+
+def by_mail(send: Any, port: int) -> None:
+    relay = {**RELAY, "host": "127.0.0.1", "port": port, "tls": "off"}
+    send.deliver({**CONF, "accounting": False, "relay": relay}, message(), "ada@example.org")
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize(
+    ("deliver", "first"),
+    [
+        (by_hook, HEAD),
+        (by_hook, b"HTTP/1.1 200 OK\r\nX: "),
+        (by_mail, b"220-"),
+        (by_mail, b"220 mail\r\n250-"),
+        (by_mail, b"220 mail\r\n250 a\r\n250 b\r\n250 c\r\n354 d\r\n250-"),
+    ],
+)
+def test_who_answers_in_single_bytes_holds_up_one_message_of_a_round(
+    real_send: Any, deliver: Any, first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real_send, "WITHIN_S", 0.4)
+    before = signal.getsignal(signal.SIGALRM)
+    with dripping(first) as port:
+        began = time.monotonic()
+        with pytest.raises(real_send.LaterError):
+            deliver(real_send, port)
+        assert 0.4 <= time.monotonic() - began < 5
+        began = time.monotonic()
+        with pytest.raises(real_send.LaterError):
+            deliver(real_send, port)
+        assert time.monotonic() - began < 0.3
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.enable_socket
+def test_prometheus_in_single_bytes_leaves_gpus_unmeasured(
+    real_send: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real_send, "QUERY_S", 0.4)
+    with dripping() as port:
+        conf = {**CONF, "prometheus": f"http://127.0.0.1:{port}"}
+        began = time.monotonic()
+        assert [real_send.query(conf, "up", 0) for _ in range(5)] == [[]] * 5
+        assert time.monotonic() - began < 3
+
+
+def test_the_next_round_asks_again_who_was_slow(
+    send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notify.json").write_text(json.dumps(WEBHOOK))
+    (tmp_path / "queue/1").write_text(json.dumps(message("lab-chat")))
+    send.SLOW.add("webhook lab-chat")
+    assert send.main() == 0
+    assert [each[1] for each in send.sent] == ["https://hooks.example.org/x"]
 
 
 def test_mail_prog_queues_and_returns(tmp_path: Path) -> None:

@@ -11,19 +11,22 @@ secret of them. Where a user's text goes: the name of a job into a header
 without control characters, and into JSON, where it is code in chats' markup and mentions nobody. An
 address of a webhook is the administrator's alone, and no redirection is followed.
 
-A message is tried five times within 20 minutes, then it is dropped with a line in the journal.
+A message is tried five times within 20 minutes, then it is dropped with a line in the journal. One
+process sends all messages: who answers too slowly is not asked again in the same round.
 """
 
 import http.client
 import json
 import os
 import re
+import signal
 import smtplib
 import socket
 import ssl
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from http import HTTPStatus
@@ -37,6 +40,9 @@ DELAYS_S = (10, 40, 150, 900)
 KNOWN_S = 20
 """So long after a job's end accounting is asked again where it does not have the end yet."""
 TIMEOUT_S = 20
+"""For each read of an answer."""
+WITHIN_S = 40
+"""For a complete one: whoever sends single bytes would hold up all other messages."""
 MOST_TO = 8
 """Recipients of a message."""
 IDLE = 0.05
@@ -69,6 +75,7 @@ matching take up to 30 s (docs/guide/notify.md)."""
 LEAST_S = 1
 """With less time left the doctor is not asked."""
 NO_TIME = {"error": "there was no time to look for it, other failed jobs took it"}
+QUERY_S = 20
 MANY = 50
 """With more messages than these waiting the doctor is not asked: each answer takes seconds."""
 MOST_FINDINGS = 3
@@ -176,12 +183,44 @@ def ended_job(rows):
     return known
 
 
+SLOW = set()
+"""Whoever took longer than ``TIMEOUT_S`` in this round of the queue."""
+
+
+@contextmanager
+def within(whom, limit=None):
+    """End what takes longer, by TimeoutError; in the main thread.
+
+    Raises:
+        TimeoutError: also at once, where they were too slow in this round already.
+    """
+    limit = WITHIN_S if limit is None else limit
+    if whom in SLOW:
+        raise TimeoutError("it was too slow a moment ago")
+
+    def late(*_):
+        raise TimeoutError(f"its answer is not complete after {limit:g} s")
+
+    began = time.monotonic()
+    before = signal.signal(signal.SIGALRM, late)
+    # Once more each second: smtplib sends QUIT after an error and waits for that answer too.
+    signal.setitimer(signal.ITIMER_REAL, limit, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if time.monotonic() - began >= min(TIMEOUT_S, limit):
+            SLOW.add(whom)
+
+
 def query(conf, text, at):
     """Prometheus' samples; none where it does not answer."""
     try:
         words = urlencode({"query": text, "time": at})
         url = f"{conf['prometheus'].rstrip('/')}/api/v1/query?{words}"
-        return json.loads(request("GET", url, None)[1])["data"]["result"]
+        with within("Prometheus", QUERY_S):
+            return json.loads(request("GET", url, None)[1])["data"]["result"]
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
         return []
 
@@ -461,7 +500,7 @@ def send_mail(conf, to, head, lines):
     mail.set_content("\n".join((plain(head), "", *(plain(line, TEXT) for line in lines), "")))
     context = ssl.create_default_context()
     try:
-        with connected(relay, context) as smtp:
+        with within("the relay"), connected(relay, context) as smtp:
             if relay["tls"] == "starttls":
                 smtp.starttls(context=context)
             if relay["user"]:
@@ -512,7 +551,8 @@ def send_hook(conf, name, head, lines, facts):
     text = "\n".join((f"`{marked(plain(head))}`", *(marked(plain(line, TEXT)) for line in lines)))
     body = json.dumps({"text": text, **facts}).encode()
     try:
-        status, _ = request("POST", url, body)
+        with within(f"webhook {name}"):
+            status, _ = request("POST", url, body)
     except (OSError, ValueError, http.client.HTTPException) as error:
         # The address may be the secret: of the error its kind alone is shown.
         raise LaterError(f"webhook {name}: {type(error).__name__}") from error
@@ -580,6 +620,7 @@ def main():
     next_at, tries = {}, {}
     while paths := sorted((SPOOL / "queue").iterdir()):
         SPENT.clear()
+        SLOW.clear()
         for path in paths:
             if next_at.get(path, 0) > time.monotonic():
                 continue

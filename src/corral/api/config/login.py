@@ -266,7 +266,7 @@ async def login_rest(
     )
     client_spec(profile, Path())
     await asyncio.to_thread(profiles.keep, profile, "", token=token)
-    return LoggedIn(profile, (f"the token expires: {shown_end(expires)}",))
+    return LoggedIn(profile, (f"the token expires: {shown_end(expires)}", *rest.notes))
 
 
 def _same_cluster(client: ClientFile, rest: RestClient) -> None:

@@ -142,6 +142,7 @@ class Snapshot:
         seen_at: unix seconds of the last answer; 0: none came yet.
         complete: jobs and partitions were seen too; a big cluster's nodes come first.
         trouble: why newer answers do not come, "" while they do.
+        unread: what of the last answer could not be read and is left out, "" for nothing.
         release: Slurm's version.
     """
 
@@ -150,6 +151,7 @@ class Snapshot:
     jobs_rev: int = 0
     seen_at: float = 0.0
     trouble: str = ""
+    unread: str = ""
     release: str = ""
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
     jobs: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
@@ -167,6 +169,7 @@ class Snapshot:
             "jobs_rev": self.jobs_rev,
             "seen_at": self.seen_at,
             "trouble": self.trouble,
+            "unread": self.unread,
             "release": self.release,
             "complete": self.complete,
             "counts": self.counts(),

@@ -24,7 +24,7 @@ FOLDERS = sorted(path.parent for path in RECORDED.glob("*/v0.0.*/past.json"))
 
 def jobs(folder: Path, what: str = "past") -> list[Job]:
     body = json.loads((folder / f"{what}.json").read_text())["body"]
-    return [*read.past_jobs(body["jobs"], int(folder.name.rpartition(".")[2]))]
+    return [*read.listed(body, "jobs", read.past_job, int(folder.name[-2:])).records]
 
 
 def test_what_was_recorded() -> None:
@@ -72,7 +72,12 @@ def test_what_is_no_job_is_left_out() -> None:
         {"job_id": "x", "state": 7},
         {"state": {"current": ["FAILED"]}},
     ]
-    assert read.past_jobs(bad, 42) == ()
+    good = {"job_id": 1, "state": {"current": ["FAILED"]}}
+    known = read.tried([*bad, good], "jobs", read.past_job, 42)
+    assert ([job.id for job in known.records], known.unread) == ([1], 4)
+    assert known.note("jobs") == "4 of 5 jobs in Slurm's answer cannot be read and are left out"
+    with pytest.raises(CorralError, match="none of its 4 jobs can be read"):
+        read.tried(bad, "jobs", read.past_job, 42)
 
 
 @settings(max_examples=15, deadline=None)

@@ -313,6 +313,7 @@ export interface Head {
   jobs_rev: number;
   seen_at: number;
   trouble: string;
+  unread: string;
   release: string;
   complete: boolean;
   counts: Counts;
@@ -621,6 +622,7 @@ export interface LiveState {
   jobs_rev: number;
   seen_at: number;
   trouble: string;
+  unread: string;
   release: string;
   complete: boolean;
   counts: Counts;

@@ -193,10 +193,17 @@ function showLive() {
   mark.textContent = words;
   mark.title = age === null ? "" : `Slurm reported this ${Math.round(age)} s ago`;
   const banner = place("banner");
-  banner.hidden = !head?.trouble;
-  if (!head?.trouble) return;
-  const old = head.seen_at ? `, ${span(age)} old` : "";
-  banner.textContent = `Slurm is not reached: ${head.trouble}. This is the last known state${old}.`;
+  banner.textContent = warning(head);
+  banner.hidden = !banner.textContent;
+}
+
+/** What of Slurm's state is old or left out; "" for nothing. @param {Head | null} head */
+function warning(head) {
+  if (head?.trouble) {
+    const old = head.seen_at ? `, ${span(Date.now() / 1000 + now.skew - head.seen_at)} old` : "";
+    return `Slurm is not reached: ${head.trouble}. This is the last known state${old}.`;
+  }
+  return head?.unread ? `Not all is shown: ${head.unread}.` : "";
 }
 
 /** A choice of clusters, each of which has its own page. @param {Me} session */
