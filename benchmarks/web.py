@@ -33,6 +33,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from benchmarks.machine import required
 from corral.testing.page import page
 
 RECORDED = Path(__file__).parents[1] / "tests/recorded/rest/24.11/v0.0.42"
@@ -414,6 +415,8 @@ def main() -> None:
     if args.serve:
         serve(args.nodes, args.jobs)
         return
+    if shutil.which("chromium"):
+        required("playwright")
     size = Size(args.viewers, args.rounds, args.turns, args.rest, args.settle)
     with player(args.nodes, args.jobs) as slurm, page(slurm) as (server, url):
         print(f"{'load before':50} {Path('/proc/loadavg').read_text().split()[0]}")

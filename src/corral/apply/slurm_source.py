@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.events import Emit, Event, Kind
 from corral.inspect.facts import Facts
 from corral.providers.slurm_build import built
@@ -182,7 +182,7 @@ def _digests(folder: Path) -> dict[str, str]:
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
-            f"{folder} cannot be read: {error.strerror}",
+            cannot_read(folder, error),
             hint="slurm.source.debs is a folder of .deb files on this machine",
         ) from error
     if not digests:
@@ -200,7 +200,7 @@ def _sha256(path: Path) -> str:
                 digest.update(chunk)
     except OSError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="check slurm.source"
+            Code.NOT_FOUND, cannot_read(path, error), hint="check slurm.source"
         ) from error
     return digest.hexdigest()
 

@@ -23,14 +23,14 @@ ENOUGH_S = 10.0
 
 def left(folder: Path) -> list[str]:
     """Command lines of processes with that folder in their environment."""
-    found = list[str]()
+    commands = list[str]()
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if str(folder).encode() in (process / "environ").read_bytes():
-                found.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+                commands.append((process / "cmdline").read_bytes().replace(b"\0", b" ").decode())
         except OSError:
             continue
-    return found
+    return commands
 
 
 def rank(folder: Path, script: Script, *, local: int, until: str) -> None:

@@ -78,6 +78,12 @@ NO_TIME = {"error": "there was no time to look for it, other failed jobs took it
 QUERY_S = 20
 MANY = 50
 """With more messages than these waiting the doctor is not asked: each answer takes seconds."""
+MOST_MEASURED = 40
+"""Tasks of an array whose GPUs are measured, those with the most GPU hours, as on the page."""
+ARRAY_S = 30
+"""Seconds that this may take: all messages wait for it."""
+MOST_NAMED = 5
+"""Tasks that a message names."""
 MOST_FINDINGS = 3
 LONGEST_ANSWER = 1 << 20
 
@@ -405,14 +411,89 @@ def ended_so(conf, job, number):
     return ANSWERS[key]
 
 
-def array_states(rows):
-    """``4 COMPLETED, 1 FAILED`` of an array's tasks."""
-    counts = {}
+def array_tasks(rows):
+    """Accounting's rows by the task that has run, by its number; without tasks that never ran."""
+    tasks = {}
     for row in rows:
-        if "." not in row["JobIDRaw"] and "[" not in row["JobID"]:
-            state = row["State"].split()[0]
-            counts[state] = counts.get(state, 0) + 1
-    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        tasks.setdefault(row["JobIDRaw"].split(".")[0], []).append(row)
+    return {
+        number: each
+        for number, each in tasks.items()
+        if any("." not in row["JobIDRaw"] and "[" not in row["JobID"] for row in each)
+    }
+
+
+def array_use(conf, tasks):
+    """What an array's tasks used of what they were given, all together.
+
+    Of memory it is the task that came nearest to what it asked for. GPUs are those of the tasks
+    that were measured: ``gpu_share`` and ``idle_gpus`` are None where none was.
+    """
+    jobs = {number: ended_job(rows) for number, rows in tasks.items()}
+    states = [job["state"] for job in jobs.values()]
+    ends = time.monotonic() + ARRAY_S
+    by_gpu_hours = sorted(jobs, key=lambda n: -jobs[n]["gpus"] * jobs[n]["elapsed_s"])
+    for number in by_gpu_hours[:MOST_MEASURED]:
+        if time.monotonic() < ends:
+            measure_gpus(conf, jobs[number], number)
+    timed = [job for job in jobs.values() if job["cpu_s"] is not None]
+    of_memory = [j for j in jobs.values() if j["memory_used_mib"] is not None and j["memory_mib"]]
+    fullest = max(of_memory, key=lambda j: j["memory_used_mib"] / j["memory_mib"], default={})
+    measured = [job for job in jobs.values() if job["gpu_share"] is not None]
+    idle = [job for job in jobs.values() if job["idle_gpus"] is not None]
+    gpu_s = sum(job["gpus"] * job["elapsed_s"] for job in measured)
+    busy_s = sum(job["gpu_share"] * job["gpus"] * job["elapsed_s"] for job in measured)
+    return {
+        "tasks": {state: states.count(state) for state in sorted(set(states))},
+        "cpu_s": sum(job["cpu_s"] for job in timed) if timed else None,
+        "cpu_given_s": sum(job["cpus"] * job["elapsed_s"] for job in timed) or None,
+        "memory_mib": fullest.get("memory_mib"),
+        "memory_used_mib": fullest.get("memory_used_mib"),
+        "gpus": sum(job["gpus"] for job in jobs.values()),
+        "gpus_measured": sum(job["gpus"] for job in measured),
+        "gpu_share": busy_s / gpu_s if gpu_s else None,
+        "idle_gpus": sum(job["idle_gpus"] for job in idle) if idle else None,
+        "idle_tasks": [r[0]["JobID"] for number, r in tasks.items() if jobs[number]["idle_gpus"]],
+    }
+
+
+USES = {}
+"""What arrays used, by number and message: a message has many recipients and tries."""
+
+
+def array_used_so(conf, rows, message, number):
+    """What an array used; it is measured once."""
+    key = number, message["at"]
+    if key not in USES:
+        if len(USES) >= MANY:
+            USES.clear()
+        USES[key] = array_use(conf, array_tasks(rows))
+    return USES[key]
+
+
+def array_lines(use):
+    """An array's tasks by state, what all of them used, and which of their GPUs did nothing."""
+    counts = ", ".join(f"{count} {state}" for state, count in use["tasks"].items())
+    words = ["CPU time not measured", "memory not measured"]
+    if use["cpu_s"] is not None and use["cpu_given_s"]:
+        used, given = use["cpu_s"] / 3600, use["cpu_given_s"] / 3600
+        words[0] = f"{used:.2f} of {given:.2f} CPU hours ({used / given:.0%})"
+    if use["memory_mib"]:
+        share = use["memory_used_mib"] / use["memory_mib"]
+        given = gib(use["memory_mib"])
+        words[1] = f"at most {gib(use['memory_used_mib'])} of {given} of memory ({share:.0%})"
+    if use["gpus"]:
+        gpus, measured = plural(use["gpus"], "GPU"), use["gpus_measured"]
+        busy = f"{measured} of {gpus} measured, {use['gpu_share'] or 0:.0%} busy"
+        words.append(busy if measured else "GPUs not measured")
+    lines = [f"tasks: {counts}", f"used: {', '.join(words)}".replace("%", " %")]
+    if use["idle_gpus"]:
+        names = use["idle_tasks"]
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        which = f"{', '.join(names[:MOST_NAMED])}{more}"
+        gpus = plural(use["gpus"], "GPU")
+        lines.append(f"{use['idle_gpus']} of {gpus} idle: busy less than 5 % of the time ({which})")
+    return lines
 
 
 def composed(conf, message):
@@ -441,8 +522,9 @@ def composed(conf, message):
         open_ = not rows or any(row["State"] in conf["going_on"] for row in rows)
         if open_ and time.time() - message["at"] < KNOWN_S:
             raise UnknownEndError("accounting does not know the end yet")
-        if every and rows:
-            lines.append(f"tasks: {array_states(rows)}")
+        if every:
+            shown |= array_used_so(conf, rows, message, number)
+            lines += array_lines(shown) if shown["tasks"] else []
         elif rows:
             job = ended_job(rows)
             measure_gpus(conf, job, number)

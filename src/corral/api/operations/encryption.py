@@ -17,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeVar
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.providers.containers.limited_stream import Readable
+from corral.spec.findings import near_file
 from corral.spec.values import AGE_RECIPIENT
 
 if sys.version_info >= (3, 14):
@@ -324,13 +325,24 @@ def read_encrypted(path: Path, identities: Sequence[Path], work: Callable[[Reada
             argv = _decryption(path, head, identities)
             return _decrypted(path, argv, file, work)
     except FileNotFoundError as error:
-        raise CorralError(
-            Code.NOT_FOUND, f"no archive at {path}", hint="corral backup makes one"
-        ) from error
+        raise _no_archive(path) from error
     except OSError as error:
-        raise CorralError(
-            Code.USAGE, f"{path} cannot be read: {error.strerror}", hint="check the file"
-        ) from error
+        raise CorralError(Code.USAGE, cannot_read(path, error), hint="check the file") from error
+
+
+def require_archive(path: Path) -> None:
+    """Refuse a file that does not exist, before any machine is asked.
+
+    Raises:
+        CorralError: NOT_FOUND.
+    """
+    if not path.exists():
+        raise _no_archive(path)
+
+
+def _no_archive(path: Path) -> CorralError:
+    hint = near_file(path) or "write one with: corral backup FILE"
+    return CorralError(Code.NOT_FOUND, f"archive {path} does not exist", hint=hint)
 
 
 def _decryption(path: Path, head: bytes, identities: Sequence[Path]) -> tuple[str, ...]:

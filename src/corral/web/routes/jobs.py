@@ -374,8 +374,8 @@ async def act(
         state.audit.note(session.user, action.do, f"job {job_id}", Code.FORBIDDEN.value)
         raise CorralError(
             Code.FORBIDDEN,
-            f"job {job_id} is {record.user}'s: Slurm does not let you {action.do} it",
-            hint="ask its owner, or an operator",
+            f"job {job_id} is {record.user}'s: its owner and operators may {action.do} it here",
+            hint="ask one of them; a coordinator of its account may use scancel on a node",
         )
     await audited(state, session, action.do, f"job {job_id}", _done(state, session, record, action))
     poller_of(request, session).nudge()

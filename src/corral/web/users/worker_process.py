@@ -260,7 +260,7 @@ def _lint(question: dict[str, Any]) -> dict[str, Any]:
 def _job(question: dict[str, Any]) -> dict[str, Any]:
     job = api.job_spec(question["fields"])
     spec = ClusterSpec.model_validate(question["spec"])
-    script = api.job_script(spec, job, user_known=True)
+    script = api.job_script(spec, job, user_known=True, script_known=True)
     count = len(job.tasks) or 1
     return {
         "job": job.model_dump(mode="json", exclude_unset=True),

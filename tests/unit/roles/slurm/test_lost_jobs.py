@@ -104,7 +104,7 @@ def test_jobs_that_live_next_to_it_go_on(tmp_path: Path, other: str, *, refused:
 
 
 def test_a_lost_task_of_an_array_is_that_task_alone(tmp_path: Path) -> None:
-    """The number of an array's last task is that of the array, whose other tasks may run elsewhere."""
+    """The number of an array's last task is that of the array: others may run elsewhere."""
     queue = f"7 RUNNING {BEFORE} 7_4\n9 RUNNING {BEFORE} 7_2\n17 RUNNING {BEFORE} 17\n"
     did = ran(tmp_path, queue, steps="slurmstepd: [17.0]", scontrol='echo "$*" >>{f}/did')
     assert did == (0, ["requeue 7_4", "requeue 7_2"])

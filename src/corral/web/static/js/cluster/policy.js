@@ -556,36 +556,41 @@ export const LISTS = {
 
 /**
  * What a tab's list is changed by: in the cluster file, and what the file does not declare in Slurm.
- * @type {Record<string, { file: string, slurm: string } | undefined>}
+ * ``roles`` are those whom Slurm lets do that, which ``who`` has in words (seen with 24.11).
+ * @type {Record<string, { file: string, slurm: string, roles: string[], who: string } | undefined>}
  */
 const CHANGED_BY = {
   accounts: {
     file: "corral edit users NAME limits.gpus=4",
     slurm: "sacctmgr modify user NAME set GrpTRES=gres/gpu=4",
+    roles: ["operator", "administrator"],
+    who: "Slurm's operators and administrators, and coordinators of the account for its users, may",
   },
   qos: {
     file: "corral edit qos NAME priority=10",
     slurm: "sacctmgr modify qos NAME set Priority=10",
+    roles: ["administrator"],
+    who: "Slurm's administrators may",
   },
   reservations: {
     file: "corral edit reservations NAME duration=4:00",
     slurm: "scontrol update reservationname=NAME duration=4:00:00",
+    roles: ["operator", "administrator"],
+    who: "Slurm's operators and administrators may",
   },
-  licenses: { file: "corral edit licenses NAME count=10", slurm: "" },
+  licenses: { file: "corral edit licenses NAME count=10", slurm: "", roles: [], who: "" },
 };
 
 /**
  * What to do where this page cannot: it has no cluster file, and changes nothing around it.
- * @param {{ tab: string, why: string, administrator: boolean }} props
+ * @param {{ tab: string, why: string, role: string }} props
  */
-function ElsewhereSteps({ tab, why, administrator }) {
+function ElsewhereSteps({ tab, why, role }) {
   const commands = CHANGED_BY[tab];
   if (!commands) return el("p", { class: "dim" }, "There is nothing to change here.");
   const code = (/** @type {string} */ text) => el("code", null, text);
-  const { file, slurm } = commands;
-  const by = administrator
-    ? "As Slurm's administrator you may, on a node: "
-    : "Slurm's administrators may, on a node: ";
+  const { file, slurm, roles, who } = commands;
+  const by = `${roles.includes(role) ? `As Slurm's ${role} you may` : who}, on a node: `;
   return el(
     "div",
     { class: "dim" },
@@ -615,9 +620,9 @@ function ElsewhereSteps({ tab, why, administrator }) {
 
 /**
  * How changes are made.
- * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, administrator?: boolean }} props
+ * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, role?: string }} props
  */
-export function HowToChange({ owner, why, reading, tab = "accounts", administrator = false }) {
+export function HowToChange({ owner, why, reading, tab = "accounts", role = "user" }) {
   if (reading) return el("p", { class: "dim" }, "The cluster file is read…");
   const code = (/** @type {string} */ text) => el("code", null, text);
   if (owner) {
@@ -632,7 +637,7 @@ export function HowToChange({ owner, why, reading, tab = "accounts", administrat
       ...[code("sacctmgr"), " or ", code("scontrol"), `, and the file has nothing of it.${held}`],
     );
   }
-  return h(ElsewhereSteps, { tab, why, administrator });
+  return h(ElsewhereSteps, { tab, why, role });
 }
 
 /** @typedef {{ tab: string, q: string, data: Data | null, wrong: Refused | null }} PolicyState */
@@ -741,7 +746,7 @@ export class PolicyPage extends Component {
       el("div", { key: `${tab} content`, class: plain ? "" : "card" }, this.content()),
       h(HowToChange, {
         ...{ key: "how", owner, why, reading, tab },
-        administrator: this.props.me.role === "administrator",
+        role: this.props.me.role,
       }),
     ];
   }
