@@ -297,7 +297,7 @@ def listed(body: object, key: str, reader: Callable[[Record, int], T], version: 
         version: of the API that gave it.
 
     Raises:
-        CorralError: PARSE_FAILED, there is no such list, or none of its records can be read.
+        CorralError: PARSE_FAILED, the list is not there, or none of its records can be read.
     """
     values: Any = record(body).get(key)
     if not isinstance(values, list):
