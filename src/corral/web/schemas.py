@@ -381,13 +381,18 @@ class UserCount(TypedDict):
 
 
 class ChosenJobs(TypedDict):
-    """A selection of jobs; others: jobs of other users, which are left out."""
+    """A selection of jobs; others: jobs of other users, which are left out.
+
+    nodes: where those of them run, as a hostlist; "" where none has begun.
+    """
 
     targets: list[str]
     tasks: int
     exact: bool
     users: list[UserCount]
     others: int
+    nodes: str
+    node_count: int
 
 
 class FailedOne(TypedDict):

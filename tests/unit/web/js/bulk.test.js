@@ -24,13 +24,18 @@ const CHOSEN = {
     { user: "kim", count: 300 },
     { user: "ada", count: 40 },
   ],
+  ...{ nodes: "node[1-12]", node_count: 12 },
 };
 
-test("what is asked before jobs are cancelled has how many and whose", () => {
+test("what is asked before jobs are cancelled has how many, whose and where they run", () => {
   assert.deepEqual(question(CHOSEN), {
     title: "Cancel 340 jobs?",
-    text: "300 of kim, 40 of ada.",
+    text: "300 of kim, 40 of ada. On 12 nodes: node[1-12].",
   });
+  const pending = question({ ...CHOSEN, nodes: "", node_count: 0 });
+  assert.equal(pending.text, "300 of kim, 40 of ada. None of them has begun.");
+  const long = question({ ...CHOSEN, nodes: `n[${"1,".repeat(200)}9]`, node_count: 201 });
+  assert.ok(long.text.length < 200 && long.text.endsWith("…."), long.text);
   const left = question({ ...CHOSEN, exact: false, others: 1 });
   assert.equal(left.title, "Cancel at least 340 jobs?");
   assert.match(left.text, /1 job of other users is left out/);

@@ -85,13 +85,17 @@ export interface BulkResult {
   failed: FailedOne[];
 }
 
-/** A selection of jobs; others: jobs of other users, which are left out. */
+/** A selection of jobs; others: jobs of other users, which are left out.
+
+nodes: where those of them run, as a hostlist; "" where none has begun. */
 export interface ChosenJobs {
   targets: string[];
   tasks: number;
   exact: boolean;
   users: UserCount[];
   others: number;
+  nodes: string;
+  node_count: number;
 }
 
 export interface ClusterCurves {
