@@ -290,12 +290,17 @@ class Counts(TypedDict):
 
 
 class Head(TypedDict):
-    """The state of Slurm's daemons."""
+    """The state of Slurm's daemons.
+
+    seen_at: when Slurm answered last; jobs_at: when all of each job was read last. From 5,000 jobs
+    on a poll has the states of all and each job whose state changed.
+    """
 
     rev: int
     nodes_rev: int
     jobs_rev: int
     seen_at: float
+    jobs_at: float
     trouble: str
     release: str
     complete: bool
@@ -318,9 +323,10 @@ class LiveState(Head):
 
 
 class LiveAge(TypedDict):
-    """An event while nothing changes: when Slurm answered last, and the time now."""
+    """An event while nothing changes: how old the state is, as in its head, and the time now."""
 
     seen_at: float
+    jobs_at: float
     at: float
 
 

@@ -378,7 +378,7 @@ async def act(
             hint="ask its owner, or an operator",
         )
     await audited(state, session, action.do, f"job {job_id}", _done(state, session, record, action))
-    poller_of(request, session).nudge()
+    poller_of(request, session).nudge(record.id)
     return {"ok": True}
 
 

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.records import Job
+from corral.web.slurm.job_reader import JobReader
 from corral.web.slurm.slurmrest import Login, Slurm, dumps
 from corral.web.slurm.snapshot import Snapshot, delta
 
@@ -25,12 +25,6 @@ BACK_OFF: Final = 4.0
 """Pause after a poll, as a multiple of the time that Slurm took to answer: the poller never keeps
 slurmctld busy for more than a fifth of its time."""
 PARTITIONS_S: Final = 60.0
-ALL_JOBS_S: Final = 300.0
-"""In a big cluster all jobs are re-read so often; in between states, and jobs that changed."""
-BIG: Final = 5000
-STATES_FROM: Final = 41
-MAX_SINGLE: Final = 25
-"""Jobs asked for one by one; with more the entire list is asked for."""
 ANSWER_S: Final = 1.5
 """After this time without an answer slurmctld is pinged: it is slow, or a daemon is down."""
 NOTICED_S: Final = 5.0
@@ -82,9 +76,9 @@ class Poller:
         self._viewers: set[asyncio.Queue[bytes]] = set()
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._since = {"nodes": 0, "jobs": 0}
-        self._refresh_at = {"partitions": 0.0, "jobs": 0.0}
-        self._states: dict[str, str] | None = None  # those that the jobs are known to have
+        self._jobs = JobReader(rest)
+        self._nodes_since = 0
+        self._partitions_at = 0.0
         self._gone = False  # a daemon does not answer
         self._looking = asyncio.Lock()
         self._poll: asyncio.Task[Exception | None] | None = None
@@ -103,8 +97,13 @@ class Poller:
         slow = TROUBLE_S if self.now.trouble else 0.0
         return min(max(self._fastest, self.took * BACK_OFF, slow), SLOWEST_S)
 
-    def nudge(self) -> None:
-        """Poll soon: a viewer has just changed something."""
+    def nudge(self, *jobs: int) -> None:
+        """Poll soon: a viewer has just changed something.
+
+        Args:
+            jobs: numbers of jobs that were changed, perhaps without another state.
+        """
+        self._jobs.name(jobs)
         self._wake.set()
 
     async def fresh(self, *, jobs: bool = True) -> Snapshot:
@@ -155,6 +154,7 @@ class Poller:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._jobs.close()
 
     async def _run(self) -> None:
         while self._viewers:
@@ -254,22 +254,29 @@ class Poller:
 
     async def _asked(self, login: Login) -> None:
         clock = time.monotonic()
-        nodes, since = await self._rest.nodes(login, self._since["nodes"])
+        nodes, since = await self._rest.nodes(login, self._nodes_since)
         if nodes is not None:
             now = self.now.with_nodes(nodes)
             self._is(replace(now, seen_at=time.time(), release=self._rest.release))
-        self._since["nodes"] = since
+        self._nodes_since = since
         self._known["nodes"].set()
-        if clock >= self._refresh_at["partitions"]:
+        if clock >= self._partitions_at:
             self._is(self.now.with_partitions(await self._rest.partitions(login)))
-            self._refresh_at["partitions"] = clock + PARTITIONS_S
+            self._partitions_at = clock + PARTITIONS_S
         # Last: what comes after them must not fail, or changed jobs would be lost with it.
-        jobs = await self._jobs(self.now, login, clock)
+        jobs = await self._jobs.read(login, self.now.jobs)
         now = self.now if jobs is None else self.now.with_jobs(jobs)
         if not now.complete:
             now = replace(now, rev=now.rev + 1, complete=True)
-        now = replace(now, seen_at=time.time(), trouble="", release=self._rest.release)
-        self._is(now)
+        self._is(
+            replace(
+                now,
+                seen_at=time.time(),
+                jobs_at=self._jobs.complete_at,
+                trouble="",
+                release=self._rest.release,
+            )
+        )
         self._known["jobs"].set()
 
     def _is(self, now: Snapshot) -> None:
@@ -282,38 +289,6 @@ class Poller:
             self._publish(dumps(delta(before, now)))
         if self._changed is not None:
             self._changed(before, now)
-
-    async def _jobs(self, before: Snapshot, login: Login, clock: float) -> tuple[Job, ...] | None:
-        big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM
-        if not big or clock >= self._refresh_at["jobs"]:
-            self._refresh_at["jobs"], self._states = clock + ALL_JOBS_S, None
-            listed, self._since["jobs"] = await self._rest.jobs(login, self._since["jobs"])
-            return listed
-        states = await self._rest.states(login)
-        if states is self._states:
-            return None
-        known = {job.label: job for job in before.jobs.values()}
-        changed = {
-            label
-            for label, state in states.items()
-            if label not in known or known[label].state != state
-        }
-        gone = {label for label in known if label not in states}
-        if len(changed) > MAX_SINGLE:
-            self._states = None
-            listed, self._since["jobs"] = await self._rest.jobs(login, 0)
-            return listed
-        if not changed and not gone:
-            self._states = states
-            return None
-        jobs = {label: job for label, job in known.items() if label not in gone}
-        for label in changed:
-            number = label.partition("_")[0]
-            job = await self._rest.job(login, known[label].id if label in known else int(number))
-            if job is not None:
-                jobs[job.label] = job
-        self._states = states
-        return tuple(jobs.values())
 
     def _publish(self, event: bytes) -> None:
         for queue in self._viewers:

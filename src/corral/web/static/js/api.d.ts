@@ -310,12 +310,16 @@ export interface GpusOfJobs {
   measured: Measured;
 }
 
-/** The state of Slurm's daemons. */
+/** The state of Slurm's daemons.
+
+seen_at: when Slurm answered last; jobs_at: when all of each job was read last. From 5,000 jobs
+on a poll has the states of all and each job whose state changed. */
 export interface Head {
   rev: number;
   nodes_rev: number;
   jobs_rev: number;
   seen_at: number;
+  jobs_at: number;
   trouble: string;
   release: string;
   complete: boolean;
@@ -610,9 +614,10 @@ export interface LintFinding {
   where: string;
 }
 
-/** An event while nothing changes: when Slurm answered last, and the time now. */
+/** An event while nothing changes: how old the state is, as in its head, and the time now. */
 export interface LiveAge {
   seen_at: number;
+  jobs_at: number;
   at: number;
 }
 
@@ -624,6 +629,7 @@ export interface LiveState {
   nodes_rev: number;
   jobs_rev: number;
   seen_at: number;
+  jobs_at: number;
   trouble: string;
   release: string;
   complete: boolean;

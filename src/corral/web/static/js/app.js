@@ -88,6 +88,8 @@ const PAGES = [
   },
   { name: "job", tab: "jobs", view: async () => (await import("./jobs/job.js")).JobPage },
 ];
+/** From here on the rest of the jobs is not as new as their states. */
+const OLDER_S = 5;
 const LATE_S = 45;
 const ME_MS = 30000;
 const KEYS = new Map([
@@ -184,6 +186,19 @@ export function freshness({ ok, head }, age) {
   return [age !== null && age > LATE_S ? "late" : "on", "live"];
 }
 
+/**
+ * How old the state is, and where that differs what of each job is not its state.
+ * @param {Pick<Head, "seen_at" | "jobs_at"> | null} head
+ * @param {number} at unix seconds of the server
+ */
+export function ageWords(head, at) {
+  if (!head?.seen_at) return "";
+  const words = `Slurm reported this ${Math.round(at - head.seen_at)} s ago`;
+  if (!head.jobs_at || head.seen_at - head.jobs_at < OLDER_S) return words;
+  const jobs = Math.round(at - head.jobs_at);
+  return `${words}. Of a job whose state has not changed, priority, limit and why it is pending are at most ${jobs} s old`;
+}
+
 function showLive() {
   const { head } = now;
   const age = head?.seen_at ? Date.now() / 1000 + now.skew - head.seen_at : null;
@@ -191,7 +206,7 @@ function showLive() {
   const mark = place("live");
   mark.className = how;
   mark.textContent = words;
-  mark.title = age === null ? "" : `Slurm reported this ${Math.round(age)} s ago`;
+  mark.title = ageWords(head, Date.now() / 1000 + now.skew);
   const banner = place("banner");
   banner.hidden = !head?.trouble;
   if (!head?.trouble) return;
