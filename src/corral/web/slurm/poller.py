@@ -22,8 +22,8 @@ from corral.web.slurm.snapshot import Snapshot, delta
 
 SLOWEST_S: Final = 30.0
 BACK_OFF: Final = 4.0
-"""Pause after a poll, as a multiple of the time that Slurm took to answer: the poller never keeps
-slurmctld busy for more than a fifth of its time."""
+"""Pause after a poll, as a multiple of the time that Slurm took to answer: all pollers together
+never keep slurmctld busy for more than a fifth of its time."""
 PARTITIONS_S: Final = 60.0
 ANSWER_S: Final = 1.5
 """After this time without an answer slurmctld is pinged: it is slow, or a daemon is down."""
@@ -55,6 +55,7 @@ class Poller:
         max_viewers: live views at once.
         changed: is called with each state and the one before.
         first: the revision it begins with.
+        pollers: how many ask now, this one too: together they keep slurmctld no busier than one.
     """
 
     def __init__(
@@ -66,9 +67,11 @@ class Poller:
         max_viewers: int = 1000,
         changed: Callable[[Snapshot, Snapshot], None] | None = None,
         first: int = 0,
+        pollers: Callable[[], int] = lambda: 1,
     ) -> None:
         self.now = Snapshot(rev=first, nodes_rev=first, jobs_rev=first)
         self._changed = changed
+        self._pollers = pollers
         self._rest = rest
         self._tokens = tokens
         self._fastest = fastest
@@ -92,10 +95,17 @@ class Poller:
         return bool(self._viewers) or polling or bool(self._tokens())
 
     @property
+    def watched(self) -> bool:
+        """Whether there are viewers, for whom it polls."""
+        return bool(self._viewers)
+
+    @property
     def pause(self) -> float:
         """Seconds until the next poll."""
         slow = TROUBLE_S if self.now.trouble else 0.0
-        return min(max(self._fastest, self.took * BACK_OFF, slow), SLOWEST_S)
+        # The others' share is of the same fifth.
+        share = self.took * ((BACK_OFF + 1) * max(1, self._pollers()) - 1)
+        return min(max(self._fastest, share, slow), SLOWEST_S)
 
     def nudge(self, *jobs: int) -> None:
         """Poll soon: a viewer has just changed something.
@@ -323,6 +333,11 @@ class Pollers:
             self._pollers[key] = self._make(key, self._made * REVISIONS)
             self._made += 1
         return self._pollers[key]
+
+    @property
+    def watched(self) -> int:
+        """How many of them poll for viewers."""
+        return sum(poller.watched for poller in self._pollers.values())
 
     def _drop_unused(self) -> None:
         """Forget pollers of users who are gone: each holds all jobs and nodes."""

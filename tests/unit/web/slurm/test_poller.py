@@ -526,6 +526,34 @@ def test_it_rests_four_times_as_long_as_slurm_took_and_longer_in_trouble() -> No
         assert poller.pause == rest
 
 
+@pytest.mark.parametrize("many", [1, 2, 20])
+def test_pollers_of_several_users_share_the_fifth_of_slurms_time(many: int) -> None:
+    """Where Slurm hides users from each other: each of 20 took a fifth, which is four times all."""
+    login = login_of(FakeRest().login("kim"))
+    rest = SlurmRest("http://slurm", httpx.MockTransport(FakeRest()))
+    poller = Poller(rest, lambda: [login], pollers=lambda: many)
+    poller.took = 0.25
+    assert many * poller.took / (poller.took + poller.pause) <= 1 / 5 + 1e-9
+    assert poller.pause == max(1.0, 0.25 * (5 * many - 1))
+
+
+def test_the_pollers_that_share_it_are_those_with_viewers() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+        async with Page(rest, private=True) as page:
+            pollers = page.app.state.corral.pollers
+            kim = pollers.of("kim")
+            kim.took = 0.5
+            assert (pollers.watched, kim.pause) == (0, 2.0)
+            async with kim.watching():
+                pollers.of("bo")  # without a viewer it does not ask
+                assert (pollers.watched, kim.pause) == (1, 2.0)
+                async with pollers.of("ada").watching():
+                    assert (pollers.watched, kim.pause) == (2, 4.5)
+
+    run(work())
+
+
 def test_what_slurm_took_is_what_was_waited_for_all_its_answers() -> None:
     async def work() -> None:
         rest = FakeRest()
