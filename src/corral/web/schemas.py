@@ -550,12 +550,19 @@ ClusterCurves = TypedDict(
 
 
 class JobUse(TypedDict):
-    """What an ended job used of what it was given: processor seconds, MiB; None: not measured."""
+    """What an ended job used of what it was given: processor seconds, MiB; None: not measured.
+
+    gpu_s: seconds that its GPUs were busy, of all together; why_no_gpus: why these are unknown.
+    """
 
     cpu_s: float | None
     cpu_given_s: float | None
     memory: float | None
     memory_given: float | None
+    gpus: int | None
+    gpu_s: float | None
+    gpu_given_s: float | None
+    why_no_gpus: str
 
 
 class Diagnosis(TypedDict):
@@ -1237,11 +1244,15 @@ class IdleGpu(TypedDict):
 
 
 class RunningJob(TypedDict):
-    """A running job; known: GPUs that were measured, use: their mean, 0 to 1."""
+    """A running job, or the running tasks of an array; known: GPUs that were measured.
+
+    use: their mean, 0 to 1; idle: the first of them, idle_count: all; start_at: of the oldest task.
+    """
 
     id: int
     label: str
     name: str
+    array: ArrayRow | None
     start_at: int | None
     limit: int | None
     cpus: int
@@ -1250,6 +1261,7 @@ class RunningJob(TypedDict):
     known: int
     use: float | None
     idle: list[IdleGpu]
+    idle_count: int
 
 
 class PendingReason(TypedDict):
@@ -1321,13 +1333,19 @@ class WorkHours(TypedDict):
 
 
 class EfficiencyRow(TypedDict):
-    """An ended job: shares used of what it asked for, hours not used; null: not measured."""
+    """An ended job, or an array's: shares used of what was asked for, hours not; null: unknown.
+
+    Of an array elapsed is the sum, end_at, cpus, gpus and memory are the newest task's, shares are
+    means over the tasks that were measured.
+    """
 
     id: int
     label: str
     name: str
     state: str
     kind: Kind
+    array: ArrayRow | None
+    measured: int
     end_at: int | None
     elapsed: float
     cpus: int

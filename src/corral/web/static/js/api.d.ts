@@ -222,13 +222,18 @@ export interface Efficiency {
   jobs: EfficiencyRow[];
 }
 
-/** An ended job: shares used of what it asked for, hours not used; null: not measured. */
+/** An ended job, or an array's: shares used of what was asked for, hours not; null: unknown.
+
+Of an array elapsed is the sum, end_at, cpus, gpus and memory are the newest task's, shares are
+means over the tasks that were measured. */
 export interface EfficiencyRow {
   id: number;
   label: string;
   name: string;
   state: string;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  array: ArrayRow | null;
+  measured: number;
   end_at: number | null;
   elapsed: number;
   cpus: number;
@@ -517,12 +522,18 @@ export interface JobTemplates {
   templates: JobTemplate[];
 }
 
-/** What an ended job used of what it was given: processor seconds, MiB; None: not measured. */
+/** What an ended job used of what it was given: processor seconds, MiB; None: not measured.
+
+gpu_s: seconds that its GPUs were busy, of all together; why_no_gpus: why these are unknown. */
 export interface JobUse {
   cpu_s: number | null;
   cpu_given_s: number | null;
   memory: number | null;
   memory_given: number | null;
+  gpus: number | null;
+  gpu_s: number | null;
+  gpu_given_s: number | null;
+  why_no_gpus: string;
 }
 
 /** One page of the queue; arrays: of rows that stand for one, by their id. */
@@ -1163,11 +1174,14 @@ export interface Rows {
   rows: unknown[][];
 }
 
-/** A running job; known: GPUs that were measured, use: their mean, 0 to 1. */
+/** A running job, or the running tasks of an array; known: GPUs that were measured.
+
+use: their mean, 0 to 1; idle: the first of them, idle_count: all; start_at: of the oldest task. */
 export interface RunningJob {
   id: number;
   label: string;
   name: string;
+  array: ArrayRow | null;
   start_at: number | null;
   limit: number | null;
   cpus: number;
@@ -1176,6 +1190,7 @@ export interface RunningJob {
   known: number;
   use: number | null;
   idle: IdleGpu[];
+  idle_count: number;
 }
 
 /** Requests of one type or user, in microseconds. */

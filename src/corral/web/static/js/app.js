@@ -4,7 +4,7 @@ import { ClusterPage } from "./cluster/cluster.js";
 import { forget, live, loadNodes, now, start } from "./lib/event_stream.js";
 import { originOf } from "./lib/others.js";
 import { attend, call, pauseAfter, refused, setSecret } from "./lib/server.js";
-import { complain, el, FailureCard, place, span } from "./lib/view.js";
+import { ageWords, complain, el, FailureCard, place, span } from "./lib/view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
 /** @import { Head, Logins, Me } from "./api.js" */
 /** @import { Refused } from "./lib/server.js" */
@@ -88,8 +88,6 @@ const PAGES = [
   },
   { name: "job", tab: "jobs", view: async () => (await import("./jobs/job.js")).JobPage },
 ];
-/** From here on the rest of the jobs is not as new as their states. */
-const OLDER_S = 5;
 const LATE_S = 45;
 const ME_MS = 30000;
 const KEYS = new Map([
@@ -184,19 +182,6 @@ export function freshness({ ok, head }, age) {
   }
   if (ok === null) return ["late", "connecting"];
   return [age !== null && age > LATE_S ? "late" : "on", "live"];
-}
-
-/**
- * How old the state is, and where that differs what of each job is not its state.
- * @param {Pick<Head, "seen_at" | "jobs_at"> | null} head
- * @param {number} at unix seconds of the server
- */
-export function ageWords(head, at) {
-  if (!head?.seen_at) return "";
-  const words = `Slurm reported this ${Math.round(at - head.seen_at)} s ago`;
-  if (!head.jobs_at || head.seen_at - head.jobs_at < OLDER_S) return words;
-  const jobs = Math.round(at - head.jobs_at);
-  return `${words}. Of a job whose state has not changed, priority, limit and why it is pending are at most ${jobs} s old`;
 }
 
 function showLive() {

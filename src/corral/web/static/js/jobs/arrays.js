@@ -37,10 +37,11 @@ const ofEach = ({ alike }, each) => (alike && each ? `${each} each` : "");
  * @property {(() => void) | null} choose null: it cannot be chosen
  * @property {boolean} chosen
  * @property {() => void} unfold
+ * @property {ComponentChildren} [idle] how many GPUs of its tasks do nothing
  */
 
 /** @param {ArrayProps} props */
-export function ArrayLine({ job, array, gpus, open, ended, choose, chosen, unfold }) {
+export function ArrayLine({ job, array, gpus, open, ended, choose, chosen, unfold, idle }) {
   const label = `${array.array}_[…]`;
   const words = `${array.exact ? "" : "at least "}${many(array.tasks, "task")}`;
   const sign = open ? "▾" : "▸";
@@ -76,7 +77,7 @@ export function ArrayLine({ job, array, gpus, open, ended, choose, chosen, unfol
     el("td", { class: "cut", title: job.name }, job.name),
     el("td", null, job.user),
     el("td", { colSpan: 2 }, h(Counts, { counts: array.counts })),
-    el("td", { class: "num", "data-label": "GPUs" }, ofEach(array, gpus)),
+    el("td", { class: "num", "data-label": "GPUs" }, ofEach(array, gpus), idle),
     el("td", { class: "num hide-narrow" }, ofEach(array, job.cpus)),
     el("td", { class: "num nowrap" }, words),
     ended ? el("td") : null,

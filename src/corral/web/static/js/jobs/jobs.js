@@ -178,6 +178,7 @@ function rowsOf({ jobs, ended, columns, arrays, ...how }) {
       ...{ key, job, array, gpus: gpus(job), open, ended, chosen: how.chosen.has(key) },
       choose: how.may({ ...job, ended: array.ended }) ? () => how.choose(key) : null,
       unfold: () => how.unfold(array.array),
+      idle: h(IdleBadge, { job: how.idle?.ofArray(array.array) }),
     });
     const list = ended ? "past" : "jobs";
     const tasks = { array: array.array, list, query: how.query, row: task, columns };
@@ -409,8 +410,7 @@ export class JobsPage extends Component {
     const about = data.most === undefined ? "" : aboutPast(/** @type {any} */ (data));
     const { total, jobs: all = total, arrays = {} } = data;
     this.setState({ jobs, total, all, arrays, about, wrong: "" });
-    const single = jobs.filter(({ id }) => !arrays[id]);
-    this.idle.ask(this.props.me, single, () => this.forceUpdate());
+    this.idle.ask(this.props.me, jobs, () => this.forceUpdate(), arrays);
   };
 
   /** @param {Refused} failure */
