@@ -32,7 +32,7 @@ from corral.web import schemas
 from corral.web.openapi import file_of
 from corral.web.routes.my_work import busy_gpus
 from corral.web.routes.view import packed_of
-from corral.web.slurm.arrays import array_rows, grouped
+from corral.web.slurm.arrays import array_rows, page_of_groups
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.efficiency import DAY_S, seconds_of
 from corral.web.slurm.response_cache import CachedResponse
@@ -141,10 +141,9 @@ def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> 
     """One page of a list; ``total``: how many rows there are, ``jobs``: how many jobs those are."""
     if not arrays:
         return {"total": len(listed), **job_rows(listed[offset : offset + limit])}
-    groups = grouped(listed)
-    page = groups[offset : offset + limit]
+    page, total = page_of_groups(listed, offset, limit)
     return {
-        "total": len(groups),
+        "total": total,
         "jobs": len(listed),
         "arrays": array_rows(page),
         **job_rows(group[0] for group in page),

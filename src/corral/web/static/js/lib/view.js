@@ -3,7 +3,7 @@ import { Component, h, render } from "../../vendor/preact.mjs";
 import { refused } from "./server.js";
 /** @import * as dom from "preact" */
 /** @import { ClassAttributes, ComponentChildren, HTMLAttributes, VNode } from "preact" */
-/** @import { Head, NodeFigures, NodeRow } from "../api.js" */
+/** @import { NodeFigures, NodeRow } from "../api.js" */
 /** @import { Refused } from "./server.js" */
 
 /** The class of a state, by which the page colours.
@@ -390,7 +390,7 @@ const OLDER_S = 5;
 
 /**
  * How old the state is, and where that differs what of each job is not its state.
- * @param {Pick<Head, "seen_at" | "jobs_at"> | null} head
+ * @param {{ seen_at: number, jobs_at: number } | null} head
  * @param {number} at unix seconds of the server
  */
 export function ageWords(head, at) {
