@@ -38,9 +38,7 @@ class _Range:
         return self.high - self.low + 1
 
     def has(self, digits: str) -> bool:
-        return (
-            self.low <= int(digits) <= self.high and str(int(digits)).zfill(self.width) == digits
-        )
+        return self.low <= int(digits) <= self.high and str(int(digits)).zfill(self.width) == digits
 
     def numbers(self) -> list[str]:
         return [str(n).zfill(self.width) for n in range(self.low, self.high + 1)]
@@ -287,6 +285,5 @@ def _has(parts: tuple[_Part, ...], name: str) -> bool:
     # Between two brackets without a text any digit may be the last of the first number.
     ends = range(digits.end() if digits else 0, 0, -1)
     return any(
-        any(numbers.has(name[:end]) for numbers in first) and _has(rest, name[end:])
-        for end in ends
+        any(numbers.has(name[:end]) for numbers in first) and _has(rest, name[end:]) for end in ends
     )

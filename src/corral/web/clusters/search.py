@@ -93,7 +93,8 @@ def results(now: Snapshot, query: str, users: Collection[str] | None) -> dict[st
     """Jobs, nodes and users that a query finds.
 
     Jobs as in their list: words and ``key=value``. A node by words in its name, state, reason,
-    partitions and features, or a hostlist that has it, a user by the name; of ``key=value`` there are no nodes and users.
+    partitions and features, or a hostlist that has it, a user by the name; of ``key=value`` there
+    are no nodes and users.
 
     Args:
         now: the state.

@@ -310,7 +310,9 @@ async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
     exact = record.gpus if record.gpus_exact else None
     return {
         "gpus": exact,
-        "gpu_s": None if busy.value is None or not exact else min(busy.value, exact * (elapsed or 0)),
+        "gpu_s": None
+        if busy.value is None or not exact
+        else min(busy.value, exact * (elapsed or 0)),
         "gpu_given_s": exact * elapsed if exact and elapsed else None,
         "why_no_gpus": busy.why,
         "cpu_s": used.cpu_s,
@@ -329,8 +331,8 @@ async def _gpu_seconds(state: State, session: Session, job: Job) -> CachedRespon
     days = math.ceil((time.time() - (job.end_at or time.time())) / DAY_S) + 1
     if days > MOST_DAYS:
         return CachedResponse(why=f"metrics are asked for {MOST_DAYS} days at most")
-    whole = replace(job, elapsed=job.elapsed or int(seconds_of(job, job.end_at or 0.0)))
-    busy = await busy_gpus(state, f"job {job.id}", [whole], days)
+    measured = replace(job, elapsed=job.elapsed or int(seconds_of(job, job.end_at or 0.0)))
+    busy = await busy_gpus(state, f"job {job.id}", [measured], days)
     seconds = (busy.value or {}).get(job.id)
     short = "it was short, or metrics have it for a part of its time"
     return CachedResponse(seconds, busy.at, busy.why or ("" if seconds is not None else short))

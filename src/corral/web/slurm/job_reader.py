@@ -61,7 +61,7 @@ class JobReader:
         self._since = 0
         self._states: dict[str, str] | None = None  # those that the jobs are known to have
         self._reading: _Reading | None = None
-        self._due = 0.0
+        self._next_at = 0.0
         self._complete = float("-inf")  # on the clock, as complete_at
         self._named = set[int]()
         self.complete_at = 0.0
@@ -85,7 +85,7 @@ class JobReader:
         clock = time.monotonic()
         if not big or clock - self._complete >= 2 * ALL_JOBS_S:  # or nobody looked for a while
             return await self._all(login, known, self._since)
-        if clock >= self._due and self._reading is None:
+        if clock >= self._next_at and self._reading is None:
             self._begin(login, self._since)
         jobs, named = {job.label: job for job in known.values()}, frozenset(self._named)
         ready = self._reading if self._reading and self._reading.task.done() else None
@@ -143,7 +143,7 @@ class JobReader:
         try:
             listed, _, _ = reading.task.result()
         except BaseException:
-            self._reading, self._due = None, time.monotonic() + LEAST_S
+            self._reading, self._next_at = None, time.monotonic() + LEAST_S
             raise
         if listed is None:
             return False
@@ -159,7 +159,7 @@ class JobReader:
     def _finish(self, reading: _Reading) -> None:
         _, self._since, took = reading.task.result()
         clock = time.monotonic()
-        self._due = clock + min(max(LEAST_S, took * REST), ALL_JOBS_S)
+        self._next_at = clock + min(max(LEAST_S, took * REST), ALL_JOBS_S)
         self._complete, self.complete_at = clock, reading.at
         self._reading = None
 

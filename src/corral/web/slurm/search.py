@@ -121,14 +121,14 @@ def _numbered(_: str, values: Sequence[str]) -> Test:
 
 
 def _on_nodes(_: str, values: Sequence[str]) -> Test:
-    wanted = _asked(",".join(values))
+    nodes = _asked(",".join(values))
     known = dict[str, bool]()  # many jobs share a hostlist
 
     def hit(job: Job) -> bool:
         text = job.nodes.lower()
         if text not in known:
             has = _hosts(text) if _several(text) else None
-            known[text] = text in wanted if has is None else has.meets(wanted)
+            known[text] = text in nodes if has is None else has.meets(nodes)
         return known[text]
 
     return hit

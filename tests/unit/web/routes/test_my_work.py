@@ -279,12 +279,12 @@ def test_arrays_are_asked_for_by_their_number_and_tasks_by_theirs() -> None:
     async def work() -> tuple[Any, Any, Any]:
         rest = accounts_rest()
         listed = rest.bodies["jobs"]["body"]["jobs"]
-        ran = next(job for job in listed if job["job_id"] == 3)
+        ran = next(each for each in listed if each["job_id"] == 3)
         ran["start_time"] = int(time.time()) - 3600
-        for number, task in ((70, 0), (71, 1)):
+        for job, task in ((70, 0), (71, 1)):
             array = {"array_job_id": {"set": True, "number": 70}}
             index = {"array_task_id": {"set": True, "number": task}}
-            listed.append({**ran, "job_id": number, **array, **index})
+            listed.append({**ran, "job_id": job, **array, **index})
         async with Page(rest) as page:
             page.app.state.corral.figures = _Figures()
             await page.login()

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from corral.slurm.rest import read
-from corral.web.slurm import poller as poller_module
 from corral.web.slurm import job_reader, slurmrest, snapshot
+from corral.web.slurm import poller as poller_module
 from corral.web.slurm.poller import Poller
 from corral.web.slurm.slurmrest import SlurmRest
 from corral.web.users.sessions import login_of

@@ -53,7 +53,7 @@ KINDS = (
 )  # fmt: skip
 """Records with single, folded and comma'd values."""
 
-FOUND = {
+CASES = {
     "id=12": [12],
     "id=12_3": [120],
     "id=12_[4-30]": [1],
@@ -97,15 +97,15 @@ FOUND = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("query", "numbers"), FOUND.items())
+@pytest.mark.parametrize(("query", "numbers"), CASES.items())
 def test_each_key_takes_folded_single_and_several_values(query: str, numbers: list[int]) -> None:
-    """``nodes=gpu003`` missed gpu[003-004] and had gpu0031; a cancel of node1's jobs had node10's."""
+    """``nodes=gpu003`` missed gpu[003-004]; a cancel of the jobs of node1 had those of node10."""
     test = parse(query)
     assert [job.id for job in KINDS if test(job)] == numbers
 
 
 def test_no_key_is_without_such_a_case() -> None:
-    assert {query.partition("=")[0].rstrip("!") for query in FOUND if "=" in query} == {*KEYS}
+    assert {query.partition("=")[0].rstrip("!") for query in CASES if "=" in query} == {*KEYS}
 
 
 @pytest.mark.parametrize("query", ["nodes=gpu[00", "nodes=n[2-1]", "nodes=n[0-99999999]"])
@@ -123,5 +123,5 @@ def test_a_hostlist_of_slurms_that_cannot_be_read_is_only_its_own_text() -> None
 
 def test_the_search_over_clusters_takes_hostlists_of_nodes_too() -> None:
     nodes = {name: Node(name, NodeState.parse("IDLE")) for name in ("gpu003", "gpu0031", "node1")}
-    found = results(Snapshot(nodes=nodes), "gpu[003-010]", None)
-    assert [node["name"] for node in found["nodes"]] == ["gpu003"]
+    answer = results(Snapshot(nodes=nodes), "gpu[003-010]", None)
+    assert [node["name"] for node in answer["nodes"]] == ["gpu003"]
