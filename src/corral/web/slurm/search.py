@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import takewhile
 from operator import attrgetter
 from types import MappingProxyType
 from typing import Final
@@ -38,7 +38,6 @@ ORDERS: Final = (
 )  # fmt: skip
 
 Test = Callable[[Job], bool]
-_BEFORE_DIGITS: Final = re.compile(r"[^0-9]*")
 
 
 def parse(query: str) -> Test:
@@ -157,9 +156,9 @@ _TESTS: Final[Mapping[str, Callable[[str, Sequence[str]], Test]]] = MappingProxy
 
 def _bare(needle: str) -> Test:
     listed = _on_nodes("nodes", [needle]) if hostlist_of(needle) is not None else None
-    head = _BEFORE_DIGITS.match(needle)[0]  # pyright: ignore[reportOptionalSubscript]
+    head = "".join(takewhile(lambda sign: not sign.isdigit(), needle))
     # Of a folded list the names are made only for words that may be a name: text, then digits.
-    named = head and head != needle
+    named = head not in ("", needle)
     known = dict[str, bool]()
 
     def on_its_nodes(text: str) -> bool:
@@ -175,7 +174,7 @@ def _bare(needle: str) -> Test:
         if listed is not None:
             return listed(job)
         nodes = job.nodes.lower()
-        return bool(named and _several(nodes) and head in nodes and on_its_nodes(nodes))
+        return named and _several(nodes) and head in nodes and on_its_nodes(nodes)
 
     return hit
 
