@@ -204,10 +204,11 @@ class Slurm:
 
 
 def serve(nodes: int, jobs: int, *, private: bool) -> None:
-    """Play slurmrestd on a free port, which is printed first."""
+    """Play slurmrestd on a free port, which is printed when all of it is made."""
+    app = Slurm(nodes, jobs, private=private).app()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(listening.getsockname()[1], flush=True)
-        config = uvicorn.Config(Slurm(nodes, jobs, private=private).app(), log_level="error")
+        config = uvicorn.Config(app, log_level="error")
         uvicorn.Server(config).run(sockets=[listening])
 
 
