@@ -1,11 +1,27 @@
-"""What benchmarks share: a line about the machine, shell text with quoted values."""
+"""What benchmarks share: what they need, a line about the machine, quoted shell text."""
 
 from __future__ import annotations
 
 import os
 import platform
 import shlex
+import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+LOCK = Path(__file__).parents[1] / "requirements-dev.lock"
+
+
+def required(*modules: str) -> None:
+    """End before anything is measured where Python packages are not installed.
+
+    Raises:
+        SystemExit: with what is missing and how to install it.
+    """
+    missing = [module for module in modules if find_spec(module) is None]
+    if missing:
+        install = shlex.join([sys.executable, "-m", "pip", "install", "-r", str(LOCK)])
+        raise SystemExit(f"not installed: {', '.join(missing)}\nhint: {install}")
 
 
 def machine() -> str:

@@ -121,6 +121,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.flood:
         return flood(args.flood[0], int(args.flood[1]), args.rate)
+    if args.uid and os.geteuid():
+        parser.error("floods as another user need root: run it as root, or with --uid 0")
     with player(10, 10) as slurm, page(slurm) as (server, url):
         reply = httpx.post(f"{url}/api/login", json={"token": token()})
         cookies = "; ".join(f"{cookie.name}={cookie.value}" for cookie in reply.cookies.jar)

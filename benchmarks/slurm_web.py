@@ -219,6 +219,12 @@ def the_page(slurm: str, stack: contextlib.ExitStack) -> Server:
     return Server(server, client, {what: f"/api/{path}" for what, path in paths.items()})
 
 
+def has_tag(source: Path) -> bool:
+    """Whether a folder is a checkout with the tag that is compared."""
+    words = ["git", "-C", str(source), "rev-parse", "-q", "--verify", f"{TAG}^{{commit}}"]
+    return subprocess.run(words, check=False, capture_output=True).returncode == 0
+
+
 def main() -> None:
     """Start all, compare, end all."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
@@ -226,6 +232,8 @@ def main() -> None:
     for name, value in (("nodes", 1000), ("jobs", 5000), ("rounds", 5)):
         parser.add_argument(f"--{name}", type=int, default=value)
     args = parser.parse_args()
+    if args.source and not has_tag(args.source):
+        parser.error(f"{args.source} is not a git checkout of Slurm-web with its tag {TAG}")
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         print(f"{machine()}; {args.nodes} nodes, {args.jobs} jobs")

@@ -36,6 +36,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from benchmarks.machine import required
 from corral.testing.page import page
 
 RECORDED = Path(__file__).parents[1] / "tests/recorded/rest/24.11/v0.0.42"
@@ -592,6 +593,8 @@ def main() -> None:
     if args.serve:
         serve(args.nodes, args.jobs, private=bool(args.private))
         return
+    if shutil.which("chromium"):
+        required("playwright")
     size = Size(args.viewers, args.rounds, args.turns, args.rest, args.settle)
     hidden = bool(args.private)
     with (

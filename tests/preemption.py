@@ -8,17 +8,30 @@ from pathlib import Path
 
 from corral.agents import program
 
-# Files of $FAKE: now (seconds), jobs (JOB COMMENT LEAVES), calls, node (its record),
-# slurmctld (the time from which on it is up).
+# Files of $FAKE: now (seconds), jobs (NUMBER COMMENT LEAVES, or NUMBER:LABEL for an array's task),
+# calls, node (its record), slurmctld (the time from which on it is up). In a comment "\n" is a line
+# end, and "\0040" a blank.
 PROGRAMS = {
     "date": 'read -r now <"$FAKE/now"; echo "$now"',
     "sleep": 'read -r now <"$FAKE/now"; echo $((now + $1)) >"$FAKE/now"',
     "timeout": 'shift; exec "$@"',
-    "squeue": """\
+    "squeue": r"""
 [ ! -e "$FAKE/mute" ] || exit 1
+only='' format=''
+while [ $# -gt 0 ]; do
+  case $1 in -j) only=$2; shift ;; -o) format=$2; shift ;; esac
+  shift
+done
 read -r now <"$FAKE/now"
 while read -r job comment leaves; do
-  [ "$leaves" -le "$now" ] || echo "$job $comment"
+  number=${job%%:*}
+  [ "$leaves" -gt "$now" ] && [ "${only:-$number}" = "$number" ] || continue
+  case $format in
+  '%A %i') echo "$number ${job##*:}" ;;
+  %k) printf '%b\n' "$comment" ;;
+  '%A %k') printf '%b\n' "$number $comment" ;;
+  *) echo "squeue -o '$format' is not simulated" >&2; exit 1 ;;
+  esac
 done <"$FAKE/jobs"
 exit 0""",
     "scontrol": """\

@@ -19,10 +19,15 @@ FORM: Final = "([0-9]{1,3}-)?[0-9]{1,3}(:[0-5][0-9]){0,2}"
 _LENGTH: Final = re.compile(
     r"(?:(?P<days>[0-9]+)-)?(?P<parts>[0-9]+(?::[0-9]+){0,2})(?:\.[0-9]+)?", re.ASCII
 )
-_WORD_UNITS: Final = MappingProxyType({name: UNITS[name] for name in "mhd"} | {"w": 7 * UNITS["d"]})
+LONGEST: Final = "999-00:00:00"
+"""A length of that form: the most days, without hours."""
+_WORD_UNITS: Final = MappingProxyType(
+    {name: UNITS[name] for name in "mhd"}
+    | {name: days * UNITS["d"] for name, days in (("w", 7), ("mo", 30), ("y", 365))}
+)
 _WORDS: Final = re.compile(
     r"\s*(?P<count>[0-9]{1,3})\s*"
-    r"(?P<unit>m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)\s*"
+    r"(?P<unit>m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?|mo(?:nths?)?|y(?:ears?)?)\s*"
 )
 _ENDLESS: Final = frozenset(
     {"UNLIMITED", "INFINITE", "PARTITION_LIMIT", "NOT_SET", "N/A", "INVALID", ""}
@@ -95,10 +100,14 @@ def interval_seconds(interval: str) -> int:
 def words_seconds(text: str) -> int | None:
     """Seconds of a length with a unit as people write it (``2 days``, ``90min``, ``1w``).
 
-    None for anything else; in seconds nobody limits a job.
+    A month has 30 days, a year 365. None for anything else; in seconds nobody limits a job.
     """
     match = _WORDS.fullmatch(text.lower())
-    return None if match is None else int(match["count"]) * _WORD_UNITS[match["unit"][0]]
+    return None if match is None else _unit(match["unit"]) * int(match["count"])
+
+
+def _unit(word: str) -> int:
+    return _WORD_UNITS["mo" if word.startswith("mo") else word[0]]
 
 
 def _total(days: str, parts: list[str]) -> int:

@@ -19,6 +19,13 @@ BAD_JSON: Final = (
 """What reading JSON of another shape raises: the last two for deep nesting, and for 1e999."""
 
 
+def cannot_read(name: object, error: Exception) -> str:
+    """What is wrong with a file, in a sentence: it does not exist, or why it cannot be read."""
+    if isinstance(error, FileNotFoundError):
+        return f"{name} does not exist"
+    return f"{name} cannot be read: {getattr(error, 'strerror', None) or error}"
+
+
 class Exit(IntEnum):
     """Exit statuses of every verb."""
 

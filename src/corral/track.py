@@ -29,8 +29,10 @@ import base64
 import contextlib
 import json
 import os
+import select
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -38,12 +40,15 @@ import urllib.request
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final, cast
 
 PATIENCE_S: Final = 20.0
 """Seconds for one request; a job is not held up by a server that does not answer."""
+WITHIN_S: Final = 60.0
+"""Seconds for a complete answer: a server could send single bytes for ever."""
 
 _MOST_TEXT: Final = 6000  # characters of a parameter's or tag's value (MLflow's limit)
+_MOST_WHY: Final = 500  # bytes that are shown of what a server writes about a refusal
 _PAGE: Final = 25000  # entries of a metric's history in one answer (MLflow's limit)
 _AT_ONCE: Final = 100  # parameters or tags in one request (MLflow's limit)
 _ENDS: Final = {0: "FINISHED", 143: "KILLED", 137: "KILLED"}
@@ -192,13 +197,53 @@ def _call(name: str, body: Mapping[str, Any] | None = None, **query: str) -> dic
     for header in _authorization():
         request.add_header("Authorization", header)
     try:
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
-            return json.loads(answer.read() or b"{}")
+        answer: Any = json.loads(_answered(request) or b"{}")
     except urllib.error.HTTPError as error:
-        reason = error.read()[:500].decode("utf-8", "replace")
-        raise TrackingError(f"{name}: HTTP {error.code}: {reason}") from error
+        raise TrackingError(f"{name}: HTTP {error.code}: {error.reason}") from error
     except (urllib.error.URLError, TimeoutError, OSError, ValueError) as error:
         raise TrackingError(f"{base} does not answer: {error}") from error
+    if not isinstance(answer, dict):
+        raise TrackingError(f"{base} is not a tracking server: its answer is not an object")
+    return cast("dict[str, Any]", answer)
+
+
+def _answered(request: urllib.request.Request) -> bytes:
+    """What a server answers, complete; in a thread, since a read has a limit and an answer none.
+
+    Raises:
+        urllib.error.HTTPError: it refused; the reason is what it wrote.
+        OSError: it does not answer.
+    """
+    outcome: list[bytes | BaseException] = []
+
+    def ask() -> None:
+        try:
+            outcome.append(_sent(request))
+        except BaseException as error:  # raised below
+            outcome.append(error)
+
+    thread = threading.Thread(target=ask, daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:  # the interpreter ends (Python 3.12)
+        ask()
+    else:
+        thread.join(WITHIN_S)
+    if not outcome:
+        raise TimeoutError(f"its answer is not complete after {WITHIN_S:g} s")
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+def _sent(request: urllib.request.Request) -> bytes:
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:  # noqa: S310
+            return answer.read()
+    except urllib.error.HTTPError as error:
+        reason = error.read(_MOST_WHY).decode("utf-8", "replace")
+        url, code = request.full_url, error.code
+        raise urllib.error.HTTPError(url, code, reason, error.headers, None) from error
 
 
 def _authorization() -> list[str]:
@@ -378,27 +423,18 @@ def gpu_sample(text: str | None = None) -> dict[str, float]:
     return sample
 
 
-def watch(pid: int, seconds: float) -> None:
-    """Sample this node until the process ends."""
+def watch(rank: IO[bytes], seconds: float) -> None:
+    """Sample this node until a pipe ends: its other end is the rank's (rank-end.sh)."""
     node, sampler, step = os.uname().nodename.partition(".")[0], Sampler(), 0
-    while _alive(pid):
-        time.sleep(seconds)
+    while not select.select([rank], [], [], seconds)[0]:
         metrics = {f"system/{node}/{name}": value for name, value in sampler.sample().items()}
         with contextlib.suppress(TrackingError):  # the next one may come through
             log_metrics(metrics, step)
         step += 1
 
 
-def _alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state != "Z"
-
-
 def main(words: list[str]) -> int:
-    """``begin FOLDER``, ``sample PID`` and ``end STATUS``, as the batch script calls them.
+    """``begin FOLDER``, ``sample <PIPE`` and ``end STATUS``, as the batch script calls them.
 
     ``history RUN METRIC`` is for people: it prints what ``corral advise`` reads.
     """
@@ -409,7 +445,7 @@ def main(words: list[str]) -> int:
         if words[0] == "begin":
             print(begin(Path(words[1])))
         elif words[0] == "sample":
-            watch(int(words[1]), float(os.environ.get("CORRAL_SAMPLE_S", "10")))
+            watch(sys.stdin.buffer, float(os.environ.get("CORRAL_SAMPLE_S", "10")))
         elif words[0] == "history":
             print(json.dumps({"metrics": history(words[1], words[2])}))
         else:

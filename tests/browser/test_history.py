@@ -32,13 +32,14 @@ class Past(Metrics):
     def __init__(self) -> None:
         self.asked: list[str] = []
         self.silent = False
+        self.without = ""
 
     async def cluster(self, span: Any) -> dict[str, Any]:
         self.asked.append(span)
         if self.silent:
             raise CorralError(Code.UNREACHABLE, "Prometheus does not answer")
         grid = Grid.of(span, NOW)
-        heights = (62, 64, 2, 440, 512, 401, 38, 120, 262_000, 390_000)
+        heights = (62, 64, 2, 440, 512, 401, 5200, 8192, 38, 120, 262_000, 390_000)
         answers = [
             [
                 {
@@ -50,6 +51,8 @@ class Past(Metrics):
                     ],
                 }
             ]
+            if not self.without or what not in self.without
+            else []
             for height, (what, _, _) in zip(heights, QUESTIONS, strict=True)
         ]
         return {"from": "prometheus", **history.curves(grid, answers)}
@@ -61,10 +64,10 @@ def test_hour_day_and_week(window: Any, desk: Desk) -> None:
         foreign: list[str] = []
         page.on("request", lambda r: foreign.append(r.url) if "9090" in r.url else None)
         page.wait_for_selector(".trends .curve canvas")
-        assert page.locator(".trends .curve").count() == 4
+        assert page.locator(".trends .curve").count() == 5
         titles = page.locator(".trends figcaption").all_inner_texts()
-        assert titles == ["Nodes", "GPUs", "Jobs", "Power, kW"]
-        label = page.locator(".trends .curve").nth(3).get_attribute("aria-label")
+        assert titles == ["Nodes", "GPUs", "CPUs", "Jobs", "Power, kW"]
+        label = page.locator(".trends .curve").nth(4).get_attribute("aria-label")
         assert "nodes 3" in label
         assert page.locator("text=Since this page was opened").count() == 0
         for span in ("week", "hour"):
@@ -85,6 +88,19 @@ def test_hour_day_and_week(window: Any, desk: Desk) -> None:
         page.set_viewport_size({"width": 390, "height": 844})
         page.wait_for_timeout(300)
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
+
+
+def test_a_cluster_without_gpus_has_the_curve_of_its_cpus(window: Any, desk: Desk) -> None:
+    """With Prometheus it had none, and without it had one."""
+    past = desk.app.state.corral.figures = Past()
+    past.without = "gpus power"
+    with tab(window, desk) as page:
+        page.wait_for_selector(".trends .curve canvas")
+        titles = page.locator(".trends figcaption").all_inner_texts()
+        assert titles == ["Nodes", "CPUs", "Jobs"]
+        label = page.locator(".trends .curve").nth(1).get_attribute("aria-label") or ""
+        assert "all 8" in label
+        assert "allocated 5" in label
 
 
 @pytest.mark.parametrize("metrics", [False, True])

@@ -11,7 +11,6 @@ import pytest
 
 from corral.hosts.quote import sh
 from corral.web.routes.output import LATEST_S, OVER_S
-from corral.web.slurm.poller import NOTICED_S
 from tests.browser.conftest import (
     LIVE,
     Browser,
@@ -22,6 +21,7 @@ from tests.browser.conftest import (
     until,
     wait_until,
 )
+from tests.browser.noticed import assert_noticed_soon, watch
 from tests.browser.test_page import COUNTING, go, submit_script
 from tests.embedded.conftest import Live
 
@@ -33,13 +33,6 @@ GONE = {
     "stopped": sh("timeout 120 systemctl stop slurmctld && date +%s.%N"),
     "frozen": sh("date +%s.%N && pkill -STOP -x slurmctld"),
 }
-MARGIN_S = 3.0
-"""More than NOTICED_S, for a machine that runs a cluster and a browser on two cores."""
-BANNER = """() => { const banner = document.getElementById("banner");
-  const note = () => { if (!banner.hidden) window.noticed ??= Date.now() / 1000; };
-  window.noticed = undefined; note();
-  new MutationObserver(note).observe(banner, {attributes: true}); }"""
-"""The page notes when its banner appears: this test's own thread is busy just then."""
 ENDS_S = LATEST_S + OVER_S + 4.0
 """From a job's end on the page to the end of its log: what the server waits for at most, and a
 margin; the defect was 20 s."""
@@ -157,12 +150,10 @@ def test_slurmctld_that_is_gone_is_named_soon_and_its_jobs_are_still_shown(
     page.wait_for_selector("h1 >> text=running")
     page.goto(f"{served.url}#cluster")
     wait_until(page, LIVE)
-    page.evaluate(BANNER)
+    watch(page)
     gone_at = slurmctld()
     page.wait_for_selector("#banner:not([hidden])")
-    noticed = wait_until(page, "window.noticed") - gone_at
-    print(f"noticed after {noticed:.1f} s: {page.locator('#banner').inner_text()}")
-    assert noticed <= NOTICED_S + MARGIN_S
+    assert_noticed_soon(page, gone_at)
     assert "slurmctld" in page.locator("#banner").inner_text()
     assert "slurmrestd" not in page.locator("#banner").inner_text()
     page.wait_for_selector("#live.dead")

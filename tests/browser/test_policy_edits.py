@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import asyncio
+import re
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,10 @@ from corral import api
 from corral.hosts.quote import Script, sh
 from corral.plan.model import NodeChange, Plan, Stage
 from corral.spec.impacts import Impact
+from corral.spec.nodes import JOB_USER
 from corral.state.base import Change
 from corral.web.routes import owner as owner_routes
-from tests.browser.conftest import Browser, Served, Terminal, run_root
+from tests.browser.conftest import FETCHED, OTHER, Browser, Served, Terminal, run_root, until
 from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
 from tests.browser.test_page import go
 from tests.embedded.conftest import Live
@@ -133,46 +137,130 @@ def test_others_see_the_command(window: Any) -> None:
         assert page.locator("button:text-is('Change')").count() == 0
 
 
+class Clicks:
+    """Changes of the file by its owner on the page, each applied with the terminal's code."""
+
+    def __init__(self, page: Any, served: Served) -> None:
+        self.page, self.served = page, served
+
+    def _applied(self, shown: int) -> None:
+        page = self.page
+        page.locator("text=Apply exactly this plan").wait_for()
+        page.fill("input[placeholder=code]", self.served.apply_code(shown))
+        page.click("text=Apply exactly this plan")
+        page.locator(".state >> text=applied").wait_for()
+        page.click("button:text-is('Close')")
+
+    def _filled(self, shown: int, fields: dict[str, str]) -> None:
+        for name, value in fields.items():
+            self.page.locator(f"dialog input[name='{name}']").fill(value)
+        self.page.click("button:text-is('Show what changes')")
+        self._applied(shown)
+
+    def add(self, what: str, fields: dict[str, str]) -> None:
+        shown = len(self.served.terminal)
+        self.page.click(f"button:text-is('Add {what}')")
+        self._filled(shown, fields)
+
+    def change(self, name: str, fields: dict[str, str]) -> None:
+        shown = len(self.served.terminal)
+        self.page.click(f"button[aria-label='Change {name}']")
+        self._filled(shown, fields)
+
+    def end(self, label: str) -> None:
+        shown = len(self.served.terminal)
+        self.page.click(f"button[aria-label='{label}']")
+        self._applied(shown)
+
+
 def test_by_click_on_a_real_cluster(
     owner: Browser, served: Served, cluster: Live, terminal: Terminal
 ) -> None:
     before = terminal.file.read_text()
     page = go(owner, served, "policy/reservations")
-
-    def applied(shown: int) -> None:
-        page.locator("text=Apply exactly this plan").wait_for()
-        page.fill("input[placeholder=code]", served.apply_code(shown))
-        page.click("text=Apply exactly this plan")
-        page.locator(".state >> text=applied").wait_for()
-        page.click("button:text-is('Close')")
-
-    def add(word: str, **fields: str) -> None:
-        shown = len(served.terminal)
-        page.click(f"button:text-is('Add a {word}')")
-        for name, value in fields.items():
-            page.locator(f"dialog input[name={name}]").fill(value)
-        page.click("button:text-is('Show what changes')")
-        applied(shown)
-
-    def end(label: str) -> None:
-        shown = len(served.terminal)
-        page.click(f"button[aria-label='{label}']")
-        applied(shown)
+    clicks = Clicks(page, served)
 
     def asked(script: Script) -> str:
         return run_root(cluster, cluster.controller, script)
 
     reservations = sh("scontrol -o show reservation")
-    add("reservation", name="upkeep", start="2036-01-31T08:00", duration="4")
+    fields = {"name": "upkeep", "start": "2036-01-31T08:00", "duration": "4"}
+    clicks.add("a reservation", fields)
     assert "ReservationName=upkeep" in asked(reservations)
     assert "upkeep" in terminal.file.read_text()
     page.locator("tr[data-key=upkeep]").wait_for()
-    end("End upkeep")
+    clicks.end("End upkeep")
     assert "ReservationName=upkeep" not in asked(reservations)
     page.click("a.chip:text-is('QOS')")
     priorities = sh("sacctmgr -nP show qos format=Name,Priority")
-    add("QOS", name="nightly", priority="7")
+    clicks.add("a QOS", {"name": "nightly", "priority": "7"})
     assert "nightly|7" in asked(priorities).split()
-    end("Remove nightly")
+    clicks.end("Remove nightly")
     assert "nightly" not in asked(priorities)
     assert terminal.file.read_text() == before
+
+
+@pytest.fixture
+def with_users(cluster: Live, terminal: Terminal) -> Iterator[None]:
+    """The file names its first user, whom the page can change then."""
+    before = terminal.file.read_text()
+    named = f"users:\n  - {{name: {JOB_USER.name}, uid: {JOB_USER.uid}}}\n"
+    terminal.file.write_text(before + named)
+    yield
+    terminal.file.write_text(before)
+    # A file that declares no limits leaves those that are there.
+    free = sh("sacctmgr -iQ modify user {u} set GrpTRES=gres/gpu=-1", u=JOB_USER.name)
+    run_root(cluster, cluster.controller, free)
+    with ThreadPoolExecutor(1) as pool:  # Playwright's loop runs in this thread
+        pool.submit(asyncio.run, api.up(cluster.spec)).result()
+    left = sh("sacctmgr -nP show assoc format=Account,GrpTRES; scontrol -o show licenses")
+    text = run_root(cluster, cluster.controller, left)
+    assert not {"vision", "gres/gpu", "matlab"} & {*re.findall(r"[a-z/]+", text)}, text
+
+
+@pytest.mark.usefixtures("with_users")
+def test_limits_and_licences_of_the_page_are_slurms(
+    owner: Browser, served: Served, cluster: Live, terminal: Terminal
+) -> None:
+    """Limits of an account and of a user reach slurmdbd, a licence slurmctld."""
+    page = go(owner, served, "policy/accounts")
+    clicks = Clicks(page, served)
+    limits = sh("sacctmgr -nP show assoc format=Account,User,GrpTRES where account=vision,corral")
+
+    def asked(script: Script) -> list[str]:
+        return run_root(cluster, cluster.controller, script).split()
+
+    assert asked(limits) == ["corral||", "corral|corral|", "corral|kim|"]
+    clicks.add("an account", {"name": "vision", "limits.gpus": "3"})
+    assert "vision||gres/gpu=3" in asked(limits)
+    clicks.change("corral", {"limits.gpus": "5"})
+    assert "corral|corral|gres/gpu=5" in asked(limits)
+    row = page.locator("tr[data-key='corral corral ']")
+    until(page, lambda: "5" in row.inner_text(), "the table shows the new limit")
+    page.click("a.chip:text-is('Licences')")
+    clicks.add("a licence", {"name": "matlab", "count": "5"})
+    assert {"LicenseName=matlab", "Total=5"} <= {*asked(sh("scontrol -o show licenses"))}
+    entries = api.entries_of(terminal.file.read_text())
+    assert entries["users"]["corral"]["limits.gpus"] == "5"
+    assert entries["licenses"]["matlab"]["count"] == "5"
+
+
+@pytest.mark.parametrize("user", [OTHER, JOB_USER.name])
+def test_neither_a_user_nor_slurms_administrator_changes_the_file(
+    tab: Browser, served: Served, people: Callable[..., str], user: str
+) -> None:
+    """A Slurm token is not the owner's code, whoever it is of: corral is an administrator here."""
+    page = tab.page
+    page.goto(served.url)
+    page.fill("input[name=token]", people(user))
+    page.click("text=Log in with the token")
+    page.wait_for_selector(".node")
+    page.goto(f"{served.url}#policy/accounts")
+    page.locator("text=This page changes nothing here").wait_for()
+    may = "As Slurm's administrator you may" if user == JOB_USER.name else "Slurm's operators and"
+    page.locator(f"text={may}").wait_for()
+    assert page.locator("button:text-matches('Change|Add|Remove')").count() == 0
+    for path in ("policy/declared", "corral/file"):
+        reply = page.evaluate(FETCHED, path)
+        assert reply["status"] == 403
+        assert reply["body"]["error"]["message"] == "this is for who runs Corral here"

@@ -13,8 +13,18 @@ from typing import Any
 import httpx
 
 from corral.hosts.quote import sh
-from tests.browser.conftest import OTHER, Browser, Served, Terminal, run_root, until, wait_until
+from tests.browser.conftest import (
+    OTHER,
+    Browser,
+    Served,
+    Terminal,
+    patient,
+    run_root,
+    until,
+    wait_until,
+)
 from tests.embedded.conftest import Live
+from tests.embedded.test_health import FAULTS, RUN
 
 SUBMIT = sh(
     "runuser -u {u} -- sbatch --parsable -D /tmp -o /dev/null --array=1-6%1 --wrap 'sleep 600'",
@@ -168,3 +178,54 @@ def test_a_person_whom_the_file_does_not_name_submits_a_sweep(
     text = sh("cat /shared/corral/jobs/{u}/{n}/task-*/rank-0.log", u=OTHER, n=array)
     lines = run_root(cluster, cluster.controller, text).splitlines()
     assert sorted(lines) == ["lr is 0.1", "lr is 0.2", "lr is 0.3"]
+
+
+def test_a_node_page_shows_which_health_check_failed(
+    owner: Browser, chromium: Any, served: Served, cluster: Live, people: Callable[..., str]
+) -> None:
+    """For who runs Corral here the check is run; others see what it drained the node for."""
+    fault, node = FAULTS[0], "node1"
+    other = patient(chromium).new_page()
+    other.goto(served.url)
+    other.fill("input[name=token]", people(OTHER))
+    other.click("text=Log in with the token")
+    other.wait_for_selector(".node")
+
+    def first_line(page: Any, title: str) -> str:
+        section = page.locator("section", has=page.locator(f"h2:text-is('{title}')"))
+        return section.locator("tbody tr", has_text=fault.id).first.inner_text()
+
+    def heading(page: Any) -> str:
+        return page.locator("h1").first.inner_text().lower()
+
+    try:
+        run_root(cluster, node, fault.do)
+        run_root(cluster, node, RUN)
+        for page, title in ((owner.page, "Health checks"), (other, "Last health checks")):
+            page.goto(f"{served.url}#node/{node}")
+            until(page, lambda page=page: "drain" in heading(page), "the node is drained")
+            line = first_line(page, title)
+            assert line.startswith("fail"), line
+            assert fault.words in line
+            drained = page.locator("tr", has_text="drained").first
+            assert fault.words in drained.inner_text()
+            assert "root" in drained.inner_text()
+        assert "1 check, " in other.locator("body").inner_text()
+        assert "The other checks are unknown" in other.locator("body").inner_text()
+    finally:
+        run_root(cluster, node, fault.undo)
+        run_root(cluster, node, RUN)
+    for page in (owner.page, other):
+        until(page, lambda page=page: "drain" not in heading(page), "the node takes jobs again")
+    owner.page.click("button:text-is('Check again')")
+    until(
+        owner.page,
+        lambda: first_line(owner.page, "Health checks").startswith("ok"),
+        "the check passes",
+    )
+    until(
+        other,
+        lambda: fault.id not in other.locator("section", has_text="Last health").inner_text(),
+        "nothing is left of it",
+    )
+    other.context.close()

@@ -101,7 +101,7 @@ def test_what_cannot_be_restored_is_one_sentence(
         (path, other, "is encrypted for other keys"),
         (cut, private, "damaged"),
         (changed, private, "damaged"),
-        (tmp_path / "none", private, "no archive at"),
+        (tmp_path / "none", private, "does not exist"),
     ):
         with pytest.raises(CorralError, match=message):
             planned(cluster.spec, file, identity)

@@ -1,26 +1,32 @@
 """Corral as a stranger installs it: its wheel in a fresh environment, and a rehearsal from there.
 
-Each CI run takes the wheel by pip; the paths by pipx and by uv, which need an index, are slow.
+Each CI run installs the wheel by pip with the dependencies that it declares, from the index, and
+brings up a rehearsal with those of the tests; the paths by pipx and by uv are slow.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import venv
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pydantic
 import pytest
 from tests.embedded.conftest import EXAMPLES, needs
+from tests.unit.test_imported_packages import NAMES, UNDECLARED, imports_of
 
 from corral.extras import own_version, wheel_name
 
 REPO = Path(__file__).parents[2]
 LIMIT_S = 900
+_NO_INDEX = "No matching distribution found"
 
 
 def ran(*words: str | Path, folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -101,6 +107,43 @@ def test_the_wheel_brings_up_a_rehearsal(fresh: Path, tmp_path: Path) -> None:
     assert Path(where.strip()).is_relative_to(fresh.parents[1])
     verdicts = rehearsed(fresh, tmp_path)
     assert verdicts["smoke.launch"] == verdicts["multinode.ranks"] == "pass", verdicts
+
+
+PROGRAM = """
+import sys
+from importlib.util import find_spec
+print(*(name for name in sys.argv[1:] if find_spec(name) is None))
+"""
+
+
+def of_extras() -> set[str]:
+    """Modules of the packages that the extras name, and the base does not."""
+    project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
+    lines = [line for extra in project["optional-dependencies"].values() for line in extra]
+    names = {re.split(r"[<>=\[]", line)[0].lower() for line in lines}
+    known = packages_distributions().items()
+    return {module for module, of in known if names & {name.lower() for name in of}}
+
+
+def test_the_wheel_has_all_that_it_declares(wheel: Path, tmp_path: Path) -> None:
+    """Installed from the index, without the packages of the tests and without an extra."""
+    venv.create(tmp_path / "env", with_pip=False)
+    python = tmp_path / "env/bin/python"
+    cache = good(sys.executable, "-m", "pip", "cache", "dir", folder=Path.home()).strip()
+    words = ("-m", "pip", "--python", python, "install", "-q", wheel)
+    done = ran(sys.executable, *words, folder=tmp_path, PIP_CACHE_DIR=cache)
+    if done.returncode and "CI" not in os.environ and _NO_INDEX in done.stderr:
+        pytest.skip(f"no index: {done.stderr[-300:]}")
+    assert done.returncode == 0, done.stderr
+    corral = tmp_path / "env/bin/corral"
+    works(corral, tmp_path)
+    names = {name for _, name in imports_of(REPO)} - {*UNDECLARED, *NAMES}
+    missing = good(python, "-c", PROGRAM, *sorted(names), folder=tmp_path).split()
+    assert {*missing} - of_extras() == set(), "packages of the base that are not declared"
+    page = ran(corral, "ui", "first.yaml", folder=tmp_path)
+    assert "needs Python packages that are not installed" in page.stderr, page.stderr
+    assert f"hint: {python} -m pip install " in page.stderr
+    assert "fastapi" in page.stderr
 
 
 def tool(name: str, folder: Path) -> Path:

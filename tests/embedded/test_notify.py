@@ -1,4 +1,7 @@
-"""Messages about jobs: slurmctld calls MailProg, a real mail server and a webhook get them."""
+"""Messages about jobs: slurmctld calls MailProg, a real mail server and a webhook get them.
+
+The controller has the page and Prometheus too: what its people may do there, and a node's health.
+"""
 
 from __future__ import annotations
 
@@ -13,10 +16,12 @@ from typing import Any
 
 import pytest
 from tests.embedded.conftest import Live, named
+from tests.embedded.page_client import Page, use, values
 from tests.embedded.running_cluster import summaries
+from tests.embedded.test_health import FAULTS, RUN
 
 from corral import api
-from corral.hosts.quote import sh
+from corral.hosts.quote import Script, sh
 from corral.roles.services.page import END_SOCKET
 from corral.spec.models import ClusterSpec
 
@@ -38,7 +43,7 @@ def live(
     fields = spec.model_dump(mode="json", exclude_defaults=True)
     fields["services"] = {
         "ui": True,  # Corral's environment is on the controller: messages have the doctor's cause
-        "prometheus": f"http://127.0.0.1:{HOOK}",
+        "metrics": True,
         "notify": {
             **{"relay": "127.0.0.1", "port": MAIL, "tls": "off", "domain": "example.org"},
             **{"sender": "lab@example.org", "domains": ["example.org"]},
@@ -172,16 +177,142 @@ def test_out_of_memory_has_asked_and_the_way_out(live: Live) -> None:
         assert re.search(r"\nMemory: 40 MiB asked for, \d+ MiB used\n", text)
 
 
-def test_an_idle_gpu_is_named(live: Live) -> None:
-    """Accounting's record is made older: the job is one of ten minutes and more."""
-    job = submitted(live, "--gres=gpu:2", "-N1", script="sleep 1")
-    box(live, job)
+# Two GPUs of a node, the first with the processes of its first job, the second with its second's:
+# of the job GPU_JOB one GPU alone has processes. The first works, the second does nothing.
+SMI = """\
+#!/bin/sh
+jobs=$(ls -d /sys/fs/cgroup/system.slice/*slurmstepd.scope/job_* \
+  /sys/fs/cgroup/freezer/slurm*/uid_*/job_* 2>/dev/null | sed 's/.*job_//' | sort -un)
+case $1 in
+*compute-apps*) n=0
+  for job in $jobs; do
+    n=$((n + 1))
+    find /sys/fs/cgroup -path "*/job_$job/*" -name cgroup.procs -exec cat {} + | sort -u |
+      sed "s/^/GPU-$n, /"
+  done ;;
+*) echo '0, GPU-1, 93, 40000, 81559, 61, 402.5'; echo '1, GPU-2, 0, 4000, 81559, 31, 60.5' ;;
+esac
+"""
+UNTIL = "until [ -e /shared/gpus-end ]; do sleep 0.5; done"
+SERIES = ("corral_gpu_job", "corral_gpu_utilization_ratio", "corral_job_memory_bytes")
+OLDER_S = 900
+
+
+def wait_for(value: Callable[[], Any], what: str, seconds: float = 240) -> Any:
+    """What a function returns, once that is true."""
+    until = time.monotonic() + seconds
+    while not (answer := value()):
+        assert time.monotonic() < until, what
+        time.sleep(2)
+    return answer
+
+
+@pytest.fixture
+def with_gpus(live: Live) -> Iterator[Live]:
+    put = sh("printf %s {t} >{f}; chmod 755 {f}", t=SMI, f="/usr/local/bin/nvidia-smi")
+    for node in ("node0", "node1"):
+        assert live.run(node, put).ok
+    yield live
+    live.run(live.controller, sh("touch /shared/gpus-end; sleep 1; rm /shared/gpus-end"))
+    for node in ("node0", "node1"):
+        live.run(node, sh("rm /usr/local/bin/nvidia-smi"))
+
+
+WRITE = Script("systemctl start corral-figures.service")
+"""What the timer does each 15 s."""
+
+
+def made_older(live: Live, jobs: list[str]) -> None:
+    """What accounting and Prometheus have of jobs that run begins a quarter of an hour earlier.
+
+    Prometheus' own series, which it scraped of these jobs, are continued into the past.
+    """
+
+    def scraped() -> Any:
+        asked = values(live, *(f'{{__name__=~"{"|".join(SERIES)}",node=~"node[01]"}}',))[0]
+        of = {sample["metric"].get("jobid") for sample in asked}
+        known = [s for s in asked if s["metric"]["__name__"] == SERIES[0]]
+        return asked if {*jobs} <= of and len(known) >= len(jobs) else None
+
+    for node in ("node0", "node1"):
+        assert live.run(node, WRITE).ok
+    samples = wait_for(scraped, "Prometheus has scraped the jobs' GPUs")
+    now = int(float(samples[0]["value"][0]))
+    lines = list[str]()
+    for name in SERIES:
+        lines.append(f"# TYPE {name} gauge")
+        for sample in (s for s in samples if s["metric"]["__name__"] == name):
+            labels = ",".join(
+                f"{label}={json.dumps(value)}"
+                for label, value in sample["metric"].items()
+                if label != "__name__"
+            )
+            times = range(now - OLDER_S - 60, now - 30, 15)
+            lines += [f"{name}{{{labels}}} {sample['value'][1]} {at}" for at in times]
+    text = "\n".join([*lines, "# EOF", ""])
     table = f"{live.spec.name}_job_table"
-    text = f"update `{table}` set time_start=time_end-700 where id_job={job}"  # noqa: S608  # ours
-    older = sh("mariadb slurm_acct_db -e {text} && python3 - {job}", text=text, job=job)
-    program = PROGRAM.with_name("composed_message.py").read_bytes()
-    done = live.run(live.controller, older, stdin=program)
-    assert "1 of 2 GPUs idle: busy less than 5 % of the time." in done.stdout, done.tail
+    update = (
+        f"update `{table}` set time_start=time_start-{OLDER_S} "  # noqa: S608  # ours
+        f"where id_job in ({', '.join(jobs)})"
+    )
+    older = sh(
+        "cat >/tmp/older && promtool tsdb create-blocks-from openmetrics /tmp/older {data} && "
+        "chown -R prometheus: {data} && systemctl restart prometheus && "
+        "mariadb slurm_acct_db -e {update}",
+        data="/var/lib/prometheus/metrics2",
+        update=update,
+    )
+    done = live.run(live.controller, older, stdin=text.encode())
+    assert done.ok, done.tail
+
+
+def test_a_sweep_of_the_page_reports_its_use_and_idle_gpus(with_gpus: Live) -> None:
+    """Two points with a GPU each, of which one does nothing; by mail, and by webhook of a job."""
+    live = with_gpus
+    array = ""
+
+    def submit(page: Page, code: str) -> None:
+        nonlocal array
+        page.log_in(code)
+        names = [each["name"] for each in page.ask("jobs/form")["recipients"]]
+        assert names == ["lab-chat", "hush", "corral"]
+        fields = {
+            "command": ["sh", "-c", f"echo {{lr}}; {UNTIL}"],
+            "sweep": {"lr": ["0.1", "0.2"]},
+            "gpus_per_node": 1,
+            "nodelist": "node0",
+            "mail": "corral",
+        }
+        assert page.ask("jobs/preview", fields)["jobs"] == 2
+        array = str(page.ask("jobs/spec", fields)["id"])
+
+    use(live.spec, submit)
+    single = submitted(live, "--gres=gpu:2", "-N1", "-w", "node1", script=UNTIL, to="lab-chat")
+    listed = sh("squeue -h -r -t R -o %A")
+
+    def running() -> list[str]:
+        numbers = live.run(live.controller, listed).stdout.split()
+        return numbers if len(numbers) == 3 else []
+
+    jobs = wait_for(running, "three jobs run")
+    # The second GPU is that of the later of the sweep's two numbers: its last point has the first.
+    names = live.run(live.controller, sh("squeue -h -r -w node0 -o '%A %F_%K' | sort -n")).stdout
+    _, idle = (line.split()[1] for line in names.splitlines())
+    made_older(live, jobs)
+    assert live.run(live.controller, sh("touch /shared/gpus-end")).ok
+    (mail,) = box(live, f"{array}_*")
+    text = mail["text"]
+    assert mail["mail"] == ["corral@example.org"]
+    assert mail["headers"]["Subject"].startswith(f"{live.spec.name}: job {array}_* ")
+    assert "tasks: 2 COMPLETED" in text
+    assert re.search(r"used: 0\.\d\d of 0\.\d\d CPU hours \(\d+ %\), at most \d+ MiB of ", text)
+    assert re.search(r"2 of 2 GPUs measured, (4[6-9]|50) % busy", text), text
+    assert f"1 of 2 GPUs idle: busy less than 5 % of the time ({idle})" in text
+    (hook,) = box(live, single)
+    assert hook["hook"] == "/plain"
+    assert (hook["body"]["gpus"], hook["body"]["idle_gpus"]) == (2, 1)
+    assert hook["body"]["gpu_share"] == pytest.approx(0.465, abs=0.03)
+    assert "1 of 2 GPUs idle: busy less than 5 % of the time." in hook["body"]["text"]
 
 
 def test_what_the_administrator_did_not_name_is_reached_by_nobody(live: Live) -> None:
@@ -195,6 +326,165 @@ def test_what_the_administrator_did_not_name_is_reached_by_nobody(live: Live) ->
         time.sleep(1)
     assert "hush" not in text.replace(" to hush:", "")
     assert live.run(live.controller, sh("wc -l <{box}", box=BOX)).stdout == before
+
+
+# Slurm's levels, with what Slurm lets each do on a node: a user's limit, an account's, a QOS's
+# priority, a reservation, a node, another's level; and others' jobs.
+PEOPLE = {
+    "pat": ("None", "user", ""),
+    "cora": ("None", "user", "user job"),  # coordinates the account
+    "oli": ("Operator", "operator", "user account reservation job"),
+    "amy": ("Administrator", "administrator", "user account qos reservation node level job"),
+}
+COMMANDS = {
+    "user": "sacctmgr -i modify user pat set GrpTRES=gres/gpu=4",
+    "account": "sacctmgr -i modify account corral set GrpTRES=gres/gpu=40",
+    "qos": "sacctmgr -i modify qos nightly set Priority=10",
+    "reservation": "scontrol update reservationname=upkeep duration=4:00:00",
+    "node": "scontrol update nodename=node2 state=drain reason=fan",
+    "level": "sacctmgr -i modify user pat set adminlevel=operator",
+}
+BACK = sh(
+    "sacctmgr -i -Q modify user pat set GrpTRES=gres/gpu=-1 adminlevel=none; "
+    "sacctmgr -i -Q modify account corral set GrpTRES=gres/gpu=-1; "
+    "sacctmgr -i -Q modify qos nightly set Priority=0; "
+    "scontrol update reservationname=upkeep duration=2:00:00; "
+    "scontrol update nodename=node2 state=resume; true"
+)
+RECORDS = sh(
+    "sacctmgr -nP show assoc format=account,user,grptres,qos; sacctmgr -nP show qos; "
+    "sacctmgr -nP show user format=user,admin withcoord; scontrol -o show reservation"
+)
+
+
+@pytest.fixture(scope="module")
+def people(live: Live) -> Iterator[Live]:
+    for user, (level, _, _) in PEOPLE.items():
+        add = sh(
+            "useradd -M {u} && sacctmgr -i -Q add user {u} account=corral adminlevel={l}",
+            u=user,
+            l=level,
+        )
+        assert (done := live.run(live.controller, add)).ok, done.tail
+    make = sh(
+        "sacctmgr -i -Q add coordinator account=corral names=cora; "
+        "sacctmgr -i -Q add qos nightly; scontrol create reservationname=upkeep "
+        "starttime=2036-01-31T08:00:00 duration=2:00:00 nodes=node2 users=root"
+    )
+    assert (done := live.run(live.controller, make)).ok, done.tail
+    yield live
+    live.run(live.controller, BACK)
+    end = sh(
+        "scontrol delete reservationname=upkeep; sacctmgr -i -Q delete qos nightly; "
+        "sacctmgr -i -Q delete user {u}; for u in {u}; do userdel $u; done",
+        u=list(PEOPLE),
+    )
+    live.run(live.controller, end)
+
+
+def test_what_slurms_levels_may_change_on_a_node(people: Live) -> None:
+    """The page names these commands for who may use them (docs/guide/ui.md)."""
+    allowed = dict[str, set[str]]()
+    for user in PEOPLE:
+        job = submitted(people, script="sleep 300", to="nobody@example.com")
+        commands = {**COMMANDS, "job": f"scancel {job}"}
+        run = "cd /tmp; runuser -u {u} -- {w}"
+        tries = (sh(run, u=user, w=words.split()) for words in commands.values())
+        every = [script for tried in tries for script in (tried, BACK)]
+        answers = people.each((people.controller, script) for script in every)[::2]
+        people.run(people.controller, sh("scancel {j}", j=job))
+        allowed[user] = {what for what, answer in zip(commands, answers, strict=True) if answer.ok}
+    assert allowed == {user: {*may.split()} for user, (_, _, may) in PEOPLE.items()}
+
+
+@pytest.mark.parametrize("user", PEOPLE)
+def test_what_they_may_change_on_the_controllers_page(user: str, people: Live) -> None:
+    """Accounts, QOS, reservations and licences are read by all, and changed there by nobody."""
+    _, role, may = PEOPLE[user]
+    before = people.run(people.controller, RECORDS).stdout
+    job = submitted(people, script="sleep 300", to="nobody@example.com")
+    text = (Path(__file__).parents[2] / "examples" / "laptop.yaml").read_text()
+    edit = {"section": "qos", "name": "nightly", "fields": {"priority": "10"}, "digest": "x"}
+    closed = {
+        "policy/declared": None,
+        "corral/file": None,
+        "policy/edit": edit,
+        "corral/plan": {"text": text, "digest": "x"},
+        "corral/apply": {"plan": "x", "code": "x"},
+    }
+
+    def work(page: Page, code: str) -> None:
+        me = page.log_in(code)
+        assert (me["user"], me["role"], me["owner"]) == (user, role, False)
+        for tab in ("accounts", "qos", "reservations", "licenses", "scheduler"):
+            assert page.ask(f"policy/{tab}")["known"], tab
+        limits = {e["user"] for e in page.ask("policy/accounts")["accounts"]}
+        assert {*PEOPLE} <= limits
+        for path, body in closed.items():
+            status, error = page.status(path, body)
+            assert status == 403, path
+            assert "does not run here" in error["message"]
+            assert "corral ui FILE" in error["hint"]
+        drains = page.status("nodes/node2", {"do": "drain", "reason": "fan"})
+        together = page.status("bulk/nodes", {"do": "drain", "names": ["node2"], "reason": "fan"})
+        assert [drains[0], together[0]] == ([200] * 2 if "node" in may else [403] * 2), drains
+        if "node" in may:
+            assert page.status("nodes/node2", {"do": "resume"})[0] == 200
+        ended = page.status(f"jobs/{job}", {"do": "cancel"})
+        assert ended[0] == (200 if role != "user" else 403), ended
+
+    try:
+        use(people.spec, work, user)
+    finally:
+        people.run(people.controller, sh("scancel {j}", j=job))
+    assert people.run(people.controller, RECORDS).stdout == before
+
+
+def test_a_node_shows_which_health_check_failed_and_when(live: Live) -> None:
+    """By the node's metrics, to a user who is not an administrator."""
+    fault, node = FAULTS[0], "node1"
+
+    def work(page: Page, code: str) -> None:
+        assert page.log_in(code)["role"] == "user"
+
+        def checked(word: str) -> Any:
+            detail = page.ask(f"nodes/{node}")
+            checks = {c["check"]: c for c in detail["health"]["checks"]}
+            at = detail["health"]["at"] or 0
+            known = at >= begun and checks.get(fault.id, {}).get("word") == word
+            return (detail, checks) if known else None
+
+        def listed() -> dict[str, Any]:
+            table = page.ask("nodes")
+            rows = [dict(zip(table["columns"], row, strict=True)) for row in table["rows"]]
+            return next(row for row in rows if row["name"] == node)
+
+        begun = int(time.time())
+        assert live.run(node, fault.do).ok
+        try:
+            assert all(live.run(node, script).ok for script in (RUN, WRITE))
+            detail, checks = wait_for(lambda: checked("fail"), "the check is seen to fail")
+            shown = listed()
+        finally:
+            assert live.run(node, fault.undo).ok
+        assert re.search(fault.words, checks[fault.id]["text"])
+        assert detail["health"]["why"] == ""
+        assert time.time() - detail["health"]["at"] < 240
+        assert {c["word"] for name, c in checks.items() if name != fault.id} <= {"ok", "none"}
+        assert shown["reason"].startswith(f"{fault.id}: "), shown
+        drained = next(e for e in detail["events"] if e["what"] == "drained")
+        assert re.search(fault.words, drained["why"])
+        assert drained["by"] == "root"
+        begun = int(time.time())
+        assert all(live.run(node, script).ok for script in (RUN, WRITE))
+        detail, _ = wait_for(lambda: checked("ok"), "the check is seen to pass")
+        assert wait_for(lambda: not listed()["reason"], "the node takes jobs again")
+        assert any(e["what"] == "resumed" for e in page.ask(f"nodes/{node}")["events"])
+
+    try:
+        use(live.spec, work)
+    finally:
+        live.run(node, RUN)
 
 
 def test_without_the_field_all_of_it_goes(live: Live) -> None:

@@ -7,13 +7,12 @@ import json
 import re
 import time
 import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
-from http.cookiejar import CookieJar
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tests.embedded.page_client import Page, use, values
 
 from corral import api
 from corral.errors import CorralError
@@ -42,40 +41,6 @@ def served(cluster: Live) -> Iterator[Live]:
     for unit in UNITS:
         asked = cluster.run(cluster.controller, sh("systemctl is-active {u}", u=unit))
         assert asked.stdout.strip() == "inactive", unit
-
-
-class Page:
-    """A browser without a screen."""
-
-    def __init__(self, url: str) -> None:
-        self.url, self.csrf = url, ""
-        self.opener = urllib.request.build_opener(
-            urllib.request.ProxyHandler({}), urllib.request.HTTPCookieProcessor(CookieJar())
-        )
-
-    def ask(self, path: str, body: object = None) -> Any:
-        data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json", "X-CSRF-Token": self.csrf}
-        request = urllib.request.Request(f"{self.url}api/{path}", data, headers)  # noqa: S310
-        with self.opener.open(request, timeout=60) as reply:
-            return json.loads(reply.read())
-
-    def stream(self, path: str) -> list[str]:
-        request = urllib.request.Request(f"{self.url}api/{path}")  # noqa: S310
-        request.add_header("X-CSRF-Token", self.csrf)
-        with self.opener.open(request, timeout=60) as reply:
-            return reply.read().decode().splitlines()
-
-
-def use(spec: Any, work: Any) -> None:
-    """Do blocking work with a page that is reached by its tunnel."""
-
-    async def doing() -> None:
-        async with api.reach_page(spec) as (access, _):
-            page = Page(access.url)
-            await asyncio.to_thread(work, page, access.code)
-
-    asyncio.run(doing())
 
 
 def test_a_second_apply_has_nothing_to_do(served: Live) -> None:
@@ -119,20 +84,6 @@ def test_the_page_is_nobodys_root(served: Live) -> None:
     assert "root:600" in asked
     assert "127.0.0.1:8765" in asked
     assert any("Permission denied" in line for line in asked)
-
-
-ASK = (
-    "import json,sys,urllib.request as u,urllib.parse as p;"
-    "print(json.dumps([json.load(u.urlopen('http://127.0.0.1:9090/api/v1/query?'+"
-    "p.urlencode({'query':q}),timeout=20))['data']['result'] for q in sys.argv[1:]]))"
-)
-
-
-def values(served: Live, *queries: str) -> list[Any]:
-    """What the controller's Prometheus answers now."""
-    done = served.run(served.controller, sh("python3 -c {p} {q}", p=ASK, q=list(queries)))
-    assert done.ok, done.tail
-    return json.loads(done.stdout)
 
 
 def test_prometheus_scrapes_slurm_nodes_and_jobs(served: Live) -> None:

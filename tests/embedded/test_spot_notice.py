@@ -51,6 +51,7 @@ assert sys.argv[1:5] == ["-s", "-m", "3", "-H"], sys.argv
 name, _, value = sys.argv[5].partition(": ")
 print(urllib.request.urlopen(urllib.request.Request(sys.argv[6], headers={name: value})).read().decode())
 """  # noqa: E501
+JOURNAL = sh("journalctl -u corral-preemption -o cat")
 REMOVE = sh(
     "systemctl stop corral-preemption corral-test-metadata; "
     "rm -f /run/notice /etc/systemd/system/corral-preemption.service /usr/local/bin/curl"
@@ -141,7 +142,11 @@ def test_a_job_saves_and_goes_on_elsewhere_and_its_node_comes_back(
     assert int(begins[1].removeprefix("begins at ")) > 20
     assert any(line.text == f"total {sum(range(200))}" for line in ran.lines)
     assert ran.node not in outcome.nodes
-    printed = spot.run(ran.node, sh("journalctl -u corral-preemption -o cat")).stdout
+    # The job may end before the cloud's time is over.
+    until = time.monotonic() + 60
+    while "requeued" not in (printed := spot.run(ran.node, JOURNAL).stdout):
+        assert time.monotonic() < until, printed
+        time.sleep(0.5)
     assert "SIGUSR1, to save and start again" in printed
     assert f"job {ran.other}: asked for no signal" in printed
     assert f"{ran.node}: down; what still ran is requeued" in printed

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import importlib
 import json
+import os
 import pkgutil
 import re
 import shutil
@@ -144,6 +145,37 @@ def test_the_readme_names_what_slow_tests_alone_run() -> None:
     for name, (words, _) in TRAINING.items():
         assert f"`{name}`" in head, name
         assert name not in ON_A_CLUSTER or f"`{' '.join(words[-2:])}`" in head, words
+    assert "CI takes the fifth of those that `.ci/part` names, 0 none" in " ".join(head.split())
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "message"),
+    [
+        ("web", (), "not installed: playwright\nhint: "),
+        ("slurm_web", ("--source", "nowhere"), "nowhere is not a git checkout of Slurm-web"),
+        ("page_flood", ("--uid", "65534"), "floods as another user need root"),
+    ],
+)
+def test_what_is_missing_is_reported_before_anything_is_measured(
+    name: str,
+    words: tuple[str, ...],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """``benchmarks.web`` ended after two minutes, with a ModuleNotFoundError."""
+    module = importlib.import_module(f"benchmarks.{name}")
+    monkeypatch.setattr(sys, "argv", [name, *words])
+    monkeypatch.setattr(module, "player", lambda *_: pytest.fail("it began"))
+    monkeypatch.setattr(shutil, "which", lambda _: "/usr/bin/chromium")
+    monkeypatch.setattr("benchmarks.machine.find_spec", lambda _: None)
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(SystemExit) as ended:
+        module.main()
+    shown = f"{ended.value} {capsys.readouterr().err}"
+    assert message in shown
+    if name == "web":
+        assert shown.strip().endswith("-m pip install -r " + str(REPO / "requirements-dev.lock"))
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -13,7 +13,7 @@ from typing import TypeGuard
 
 import pytest
 
-from corral.cli.terminal.usage import words_of_others
+from corral.cli.terminal.slurm_options import words_of_others
 from corral.doctor.catalog import catalog
 from corral.doctor.logs import counter_evidence
 from corral.doctor.logs.fatal_lines import fatal_table

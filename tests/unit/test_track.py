@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import time
 import urllib.error
 import urllib.parse
 from email.message import Message
@@ -14,6 +15,7 @@ from typing import Any
 import pytest
 
 from corral import track
+from tests.dripping import HEAD, dripping
 
 STAT = "cpu  {user} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1 2 3\n"
 MEMINFO = "MemTotal:  1000 kB\nMemFree: 1 kB\nMemAvailable:  250 kB\nHugePages_Total:  0\n"
@@ -182,6 +184,31 @@ def test_a_server_that_is_away_is_one_line_and_status_1(
     assert printed.out == ""
     assert printed.err.startswith("corral: not tracked: ")
     assert len(printed.err.splitlines()) == 1
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("first", [HEAD, b"HTTP/1.1 500 No\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: "])
+def test_a_server_that_sends_single_bytes_holds_no_job(
+    first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(track, "WITHIN_S", 0.4)
+    monkeypatch.setenv("MLFLOW_RUN_ID", "r1")
+    monkeypatch.delenv("http_proxy", raising=False)
+    began = time.monotonic()
+    with dripping(first) as port:
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{port}")
+        with pytest.raises(track.TrackingError, match="not complete after"):
+            track.log_params({"lr": 1})
+    assert time.monotonic() - began < 4
+
+
+def test_another_server_is_not_taken_for_one_without_a_history(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(track.urllib.request, "urlopen", lambda *_, **__: io.BytesIO(b"[]"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://node0:5000")
+    with pytest.raises(track.TrackingError, match="is not a tracking server"):
+        track.history("r1", "loss")
 
 
 def proc(folder: Path, *, user: int, idle: int, rx: int, tx: int) -> Path:

@@ -29,6 +29,7 @@ WRONG = {
     "mend": "mended",
     "foretell": "foretold",
     "tell": "told",
+    "there is no such": "there is no such file",
     "say": "says",
     "anew": "made anew",
     "well": "once it is well",

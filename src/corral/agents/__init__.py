@@ -41,7 +41,7 @@ def program(name: str) -> str:
         name: its path in this folder, such as ``health.sh`` or ``benchmarks/gpu.py``.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such program, or none of a name that it includes:
+        CorralError: NOT_FOUND, the program, or one that it includes, does not exist:
             Corral's own package is not complete.
     """
     return _complete(_read(name), {name})

@@ -25,15 +25,18 @@ node=${1:-$(hostname -s)}
 # A container has its host's uptime, but its own first process.
 boot=$(($(date +%s) - $(ps -o etimes= -p 1)))
 
-# lost: numbers of jobs that count as running here, began before the boot and have no step here.
+# labelled NUMBER LABEL: what to call a job. The number of an array's last task is the array's: all its tasks would be meant.
+labelled() { case $2 in '' | *[!0-9_]*) echo "$1" ;; *) echo "$2" ;; esac; }
+
+# lost: labels of jobs that count as running here, began before the boot and have no step here.
 # Jobs whose nodes still boot are CONFIGURING; Slurm starts their time when the nodes are there.
 lost() {
-  jobs=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED -o '%A %T %S') || return 1
+  jobs=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED -o '%A %T %S %i') || return 1
   steps=$(root_steps args=)
-  printf '%s\n' "$jobs" | while read -r job state start; do
+  printf '%s\n' "$jobs" | while read -r job state start label; do
     case $state in RUNNING | SUSPENDED) ;; *) continue ;; esac
     [ "$start" -lt "$boot" ] 2>/dev/null || continue
-    printf '%s\n' "$steps" | grep -Eq "\\[([^]]*[^0-9])?$job\\." || echo "$job"
+    printf '%s\n' "$steps" | grep -Eq "\\[([^]]*[^0-9])?$job\\." || labelled "$job" "$label"
   done
 }
 
@@ -47,11 +50,12 @@ lost_jobs=$(lost) || exit 1
 
 list=$(printf '%s\n' "$lost_jobs" | tr "\n" " " | cut -c1-200)
 echo "jobs that were lost when this machine stopped: $list"
-all=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED,CONFIGURING,COMPLETING -o %A) || exit 1
+all=$(timeout 30 squeue -h -w "$node" -t RUNNING,SUSPENDED,CONFIGURING,COMPLETING -o '%A %i') || exit 1
+all=$(printf '%s\n' "$all" | while read -r job label; do labelled "$job" "$label"; done)
 if [ "$(printf '%s\n' "$all" | sort -u)" != "$(printf '%s\n' "$lost_jobs" | sort -u)" ]; then
   failed=0
   for job in $lost_jobs; do
-    timeout 30 scontrol requeue "$job" || timeout 30 scancel "$job" || failed=1
+    timeout 30 scontrol requeue "$job" || timeout 30 scancel -- "$job" || failed=1
   done
   exit "$failed"
 fi

@@ -30,7 +30,8 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -56,9 +57,14 @@ ANSWERS = "corral.providers.cloud.response"
 SLURM_S = 300.0
 """Each command of the programs has 20 s."""
 PAUSES_S = (2.0, 5.0, 15.0, 0.0)
+CLOUD_S = 240.0
+"""A list that takes longer ends in an error; and a cloud whose calls took longer in one round ends
+no idle machines in it: the round has 30 minutes for all clouds."""
 CALL_S = 90.0
 """Of one call in all: urllib's limit is that of one read, and single bytes may come without end."""
 ANSWER_MAX = 16 << 20
+LINE = 300
+"""Characters of an error that are reported."""
 
 Call = Callable[[str, str, str, Any], Any]
 """(cloud, method, path, body) gives the JSON of the answer; raises OSError or ValueError."""
@@ -124,6 +130,7 @@ class Round:
         self.conf, self.state, self.call = conf, state, call
         self.slurm, self.now, self.wait = slurm, now, wait
         self.messages, self.failed, self.made = list[str](), False, ""
+        self.took = defaultdict[str, float](float)
 
     def run(self) -> None:
         """Look, count, end."""
@@ -150,13 +157,12 @@ class Round:
         """All machines of the cluster; a cloud that does not answer is logged, and tried again."""
         machines = list[RentedMachine]()
         for cloud in self.conf["clouds"]:
+            self.made = "its client"
             try:
                 listed = self.carry_out(cloud, self.client(cloud).instances())
                 machines += [mine for instance in listed if (mine := self.mine(cloud, instance))]
-            except (ImportError, OSError, ValueError, LookupError, TypeError, AttributeError) as e:
-                self.report(
-                    f"{cloud} was not listed: {self.made}: {type(e).__name__}: {e}", failed=True
-                )
+            except Exception as error:  # whatever it is, the other clouds' machines are counted
+                self.report(f"{cloud} was not listed: {self.made}: {_words(error)}", failed=True)
                 # Counted on, as nobody has seen an end.
                 machines += [
                     RentedMachine(cloud, i, s["node"], s["price"], s["since"], s.get("group", ""))
@@ -171,12 +177,21 @@ class Round:
 
     def carry_out(self, cloud: str, steps: Generator[Any, Any, Any]) -> Any:
         """Make calls, one after the other, as the client's ``Caller.run`` does."""
+        began = self.now()
+        try:
+            return self._carry_out(cloud, steps, began + CLOUD_S)
+        finally:
+            self.took[cloud] += max(0.0, self.now() - began)
+
+    def _carry_out(self, cloud: str, steps: Generator[Any, Any, Any], end: float) -> Any:
         result: Any = None
         while True:
             try:
                 step = steps.send(result)
-            except StopIteration as end:
-                return end.value
+            except StopIteration as done:
+                return done.value
+            if self.now() > end:  # each page has a limit, and there may be any number of them
+                raise TimeoutError(f"not complete after {CLOUD_S:g} s")
             path = f"{step.path}?{urlencode(step.query)}" if step.query else step.path
             self.made = f"{step.method} {step.path}"
             try:
@@ -194,7 +209,8 @@ class Round:
         node = label.node
         if instance.group:  # its label names a group of nodes
             members = self.conf.get("groups", {}).get(label.node, ())
-            node = members[instance.rank] if instance.rank < len(members) else instance.name
+            known = 0 <= instance.rank < len(members)
+            node = members[instance.rank] if known else instance.name
         return RentedMachine(
             cloud, instance.id, node, instance.price, instance.created, instance.group
         )
@@ -227,15 +243,29 @@ class Round:
     def idle(self, machines: Sequence[RentedMachine]) -> None:
         """End what nobody needs."""
         powered_off = self.powered_off()
+        idle = list[tuple[RentedMachine, str]]()
         for machine in machines:
             kept = self.seen[machine.id]
             off = machine.node in self.conf["elastic"] and machine.node in powered_off
             kept["down"] = kept["down"] + 1 if off else 0
             named = machine.node in self.conf["nodes"] or bool(machine.group)
             if kept["down"] >= ROUNDS:
-                self.finish(machine, "powered down by Slurm")
+                idle.append((machine, "powered down by Slurm"))
             elif not named and self.now() - kept["since"] >= STRAY_S:
-                self.finish(machine, "not in the cluster file")
+                idle.append((machine, "not in the cluster file"))
+        for machine, why in self.quick_first(idle):
+            if self.took[machine.cloud] <= CLOUD_S:
+                self.finish(machine, why)
+            else:
+                self.report(f"{machine.node} stays until the next round: {machine.cloud} is slow")
+
+    def quick_first(
+        self, machines: Sequence[tuple[RentedMachine, str]]
+    ) -> Iterator[tuple[RentedMachine, str]]:
+        """Those of the cloud first whose calls took least in this round, so that none waits."""
+        left = list(machines)
+        while left:
+            yield left.pop(min(range(len(left)), key=lambda at: self.took[left[at][0].cloud]))
 
     def powered_off(self) -> set[str]:
         """Nodes whose machine Slurm has ended or ends; none while slurmctld does not answer."""
@@ -247,11 +277,12 @@ class Round:
     def finish(self, machine: RentedMachine, why: str) -> None:
         """End one machine and log it."""
         name = f"{machine.node} ({machine.cloud} {machine.id})"
+        self.made = "its client"
         try:
             self.carry_out(machine.cloud, self.client(machine.cloud).terminate([machine]))
             self.report(f"{name} ended: {why}")
-        except (ImportError, OSError, ValueError) as error:
-            self.report(f"{name} could not be ended: {self.made}: {error}", failed=True)
+        except Exception as error:  # the other machines are ended all the same
+            self.report(f"{name} could not be ended: {self.made}: {_words(error)}", failed=True)
 
     def reached(self, machines: Sequence[RentedMachine], spent: float, total: float) -> None:
         """The budget is nearly spent: drain and warn first, end when the grace is over."""
@@ -268,9 +299,10 @@ class Round:
         left = self.state["reached"] + grace - self.now()
         if left > 0 and nodes and self.drain(nodes, left):
             return
+        text = f"{spent:.2f} $ of {total:.2f} $ are spent"
         for _ in range(TRIES):
-            for machine in machines:
-                self.finish(machine, f"{spent:.2f} $ of {total:.2f} $ are spent")
+            for machine, why in self.quick_first([(machine, text) for machine in machines]):
+                self.finish(machine, why)
             self.wait(TRY_S)
             machines = self.rentals()
             self.count(machines)
@@ -308,7 +340,13 @@ class Round:
     def report(self, text: str, *, failed: bool = False) -> None:
         """Keep a line for the journal and the state."""
         self.failed |= failed
-        self.messages.append(text)
+        # A cloud's name of a machine may hold what no encoding can print.
+        self.messages.append(text.encode("utf-8", "backslashreplace").decode())
+
+
+def _words(error: Exception) -> str:
+    """An exception in one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:LINE]}"
 
 
 class Stay(urllib.request.HTTPRedirectHandler):
@@ -345,14 +383,24 @@ def content(text: bytes) -> Any:
     return import_module(ANSWERS).strict_json(text)
 
 
-def caller(urls: Mapping[str, str], keys: Mapping[str, str], clients: Mapping[str, str]) -> Call:
+def key_of(cloud: str) -> str:
+    """A cloud's key; raises OSError or ValueError where there is none."""
+    key = (KEYS / f"{cloud}.key").read_text(encoding="utf-8").strip()
+    if not (key and key.isascii() and key.isprintable()):
+        raise ValueError(
+            f"{cloud}.key is empty, or not one line"
+        )  # else urllib's error has the key
+    return key
+
+
+def caller(urls: Mapping[str, str], key: Callable[[str], str], clients: Mapping[str, str]) -> Call:
     """Speaks to clouds over HTTPS, at each one's pace; 429 is waited out."""
     opener = urllib.request.build_opener(Stay)
 
     def call(cloud: str, method: str, path: str, body: Any) -> Any:
         data = json.dumps(body).encode() if body is not None else None
         headers = {
-            "Authorization": f"Bearer {keys[cloud]}",
+            "Authorization": f"Bearer {key(cloud)}",
             "User-Agent": "corral-guard",
             "Content-Type": "application/json",
         }
@@ -401,12 +449,11 @@ def main() -> int:
         except OSError:
             return 0
         conf = json.loads(CONF.read_text())
-        keys = {cloud: (KEYS / f"{cloud}.key").read_text().strip() for cloud in conf["clouds"]}
         try:
             state: dict[str, Any] = json.loads(STATE.read_text())
         except (FileNotFoundError, ValueError):  # damaged by a power cut: clouds know the launches
             state = {}
-        turn = Round(conf, state, caller(conf["clouds"], keys, conf["clients"]), slurm)
+        turn = Round(conf, state, caller(conf["clouds"], key_of, conf["clients"]), slurm)
         try:
             turn.run()
         finally:

@@ -35,12 +35,14 @@ limit() {
 
 end() {
   timeout 20 scontrol update nodename="$nodes" state=drain reason="$reason" >&2 || exit 1
-  jobs=$(timeout 20 squeue -h -w "$nodes" -t R,CG,S -o '%A %t %S %e') || exit 1
+  jobs=$(timeout 20 squeue -h -w "$nodes" -t R,CG,S -o '%A %t %S %e %i') || exit 1
   when=$(date -d "@$last" +%Y-%m-%dT%H:%M:%S) || exit 1
   mkdir -p "${kept%/*}" && : >>"$kept" || exit 1
   count=0
-  while read -r job state start until; do
+  while read -r job state start until label; do
     [ -n "$job" ] || continue
+    # The number of an array's last task is the array's: a change of it would reach tasks elsewhere.
+    case $label in '' | *[!0-9_]*) ;; *) job=$label ;; esac
     count=$((count + 1))
     [ "$state" != CG ] || continue
     # Slurm rounds ends to minutes, those that it was given too: 90 s at most.

@@ -69,11 +69,17 @@ class Cluster:
     Args:
         spec: what is declared.
         emit: receives the events while a method runs.
+
+    Attributes:
+        trust_results: of functions that are submitted from now on any result is read, which runs
+            code of the job's user here. A profile's jobs are its own user's. With a cluster file
+            they are another user's: only plain values are read, unless this is set.
     """
 
     def __init__(self, spec: ClusterSpec, emit: Emit = ignore) -> None:
         self.spec = spec
         self.emit = emit
+        self.trust_results = False
         self._watcher = function.Watcher(spec)
 
     def __repr__(self) -> str:
@@ -189,7 +195,8 @@ class Cluster:
         return self._futures([handle.part(number) for number in handle.array])
 
     def _futures(self, handles: Iterable[batch.JobHandle]) -> list[JobFuture[Any]]:
-        futures = [JobFuture[Any](Job(self.spec, handle, self.emit)) for handle in handles]
+        jobs = [Job(self.spec, handle, self.emit) for handle in handles]
+        futures = [JobFuture[Any](job, trust=self.trust_results) for job in jobs]
         self._watcher.watch(futures)
         return futures
 

@@ -10,11 +10,12 @@ import asyncio
 import gzip
 import hashlib
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.events import Emit, Event, Kind
 from corral.inspect.facts import Facts
 from corral.providers.slurm_build import built
@@ -28,7 +29,9 @@ from corral.state.packages import stanzas
 from corral.state_dir import state_dir
 
 CACHE: Final = "packages"
-FETCH_S: Final = 120.0
+READ_S: Final = 120.0
+FETCH_S: Final = 3600.0
+"""For a file: 1 GiB at 300 kB/s."""
 FETCHED_AT_MOST: Final = 1 << 30
 _CHUNK: Final = 1 << 20
 
@@ -145,14 +148,16 @@ def index_of(text: str) -> dict[str, str]:
 def _index(place: str) -> bytes:
     try:
         return gzip.decompress(_fetch(f"{place}/Packages.gz"))
-    except (CorralError, OSError):
+    except (CorralError, OSError, EOFError, zlib.error):  # the latter: it is cut, or no gzip
         return _fetch(f"{place}/Packages")
 
 
 def _fetch(address: str) -> bytes:
     # The scheme is https: the pattern of the cluster file's field allows no other one.
     try:
-        answer = HttpClient().send("GET", address, timeout_s=FETCH_S, at_most=FETCHED_AT_MOST + 1)
+        answer = HttpClient().send(
+            "GET", address, timeout_s=READ_S, within_s=FETCH_S, at_most=FETCHED_AT_MOST + 1
+        )
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
@@ -177,7 +182,7 @@ def _digests(folder: Path) -> dict[str, str]:
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
-            f"{folder} cannot be read: {error.strerror}",
+            cannot_read(folder, error),
             hint="slurm.source.debs is a folder of .deb files on this machine",
         ) from error
     if not digests:
@@ -195,7 +200,7 @@ def _sha256(path: Path) -> str:
                 digest.update(chunk)
     except OSError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="check slurm.source"
+            Code.NOT_FOUND, cannot_read(path, error), hint="check slurm.source"
         ) from error
     return digest.hexdigest()
 

@@ -42,8 +42,8 @@ def cluster(ui: Ui, *named: str, rehearse: bool = False, administers: bool = Tru
         administers: the verb needs root on the machines; False: a profile will do.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such file or name; USAGE, more than one fits;
-            FORBIDDEN, a profile has no root.
+        CorralError: NOT_FOUND, the file does not exist or the name is unknown; USAGE, more than
+            one fits; FORBIDDEN, a profile has no root.
     """
     chosen = _chosen(named)
     if api.is_path(chosen):
@@ -56,7 +56,7 @@ def cluster(ui: Ui, *named: str, rehearse: bool = False, administers: bool = Tru
             known = ", ".join((*api.known_clusters(), *api.profiles()))
             raise CorralError(
                 error.code,
-                f"{error.message}: there is no such file",
+                error.message,
                 hint=f"name a cluster known here: {known}"
                 if known
                 else "name the cluster's file; no cluster was brought up from here",

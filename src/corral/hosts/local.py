@@ -59,6 +59,7 @@ class Local:
                 stdin=frame.payload,
                 timeout=timeout,
                 feed=lines.feed,
+                caught=lines.behind,
                 rolling=on_line is not None,
             )
         except TimeoutError as error:

@@ -224,6 +224,7 @@ class OpenSSH:
                 stdin=self._password + frame.payload,
                 timeout=max(end - asyncio.get_running_loop().time(), 0.0),
                 feed=lines.feed,
+                caught=lines.behind,
                 rolling=on_line is not None,
             )
         except TimeoutError as error:

@@ -25,6 +25,8 @@ GONE_S: Final = 5.0
 namespace that does not go away, a dead disk) ends no sooner than that releases it."""
 
 Feed = Callable[[bytes], bool]
+Caught = Callable[[], "asyncio.Future[None] | None"]
+"""Gives what is done once the reader of the output has caught up; None: it has."""
 Begun = TypeVar("Begun")
 
 
@@ -75,7 +77,9 @@ class _Sink:
 class _Watch(asyncio.SubprocessProtocol):
     """Collects output and reports the end of the process."""
 
-    def __init__(self, feed: Feed | None, limit: int, *, rolling: bool) -> None:
+    def __init__(
+        self, feed: Feed | None, caught: Caught | None, limit: int, *, rolling: bool
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.over: asyncio.Future[None] = loop.create_future()
         self.exited: asyncio.Future[None] = loop.create_future()
@@ -83,8 +87,16 @@ class _Watch(asyncio.SubprocessProtocol):
         self.out = _Sink(limit, rolling=rolling)
         self.err = _Sink(limit, rolling=True)
         self._feed = feed
+        self._caught = caught
         self._open = {1, 2}
         self._timer: asyncio.TimerHandle | None = None
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._paused = False
+        self._exits = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if isinstance(transport, asyncio.SubprocessTransport):
+            self._transport = transport
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 2:  # noqa: PLR2004  # stderr
@@ -103,6 +115,29 @@ class _Watch(asyncio.SubprocessProtocol):
             return
         if ended:
             self._linger()
+        behind = self._caught() if self._caught is not None else None
+        if behind is not None and not behind.done():
+            self._pause(behind)
+
+    def _pause(self, behind: asyncio.Future[None]) -> None:
+        """Read no more of stdout until this is done: the program waits when its pipe is full."""
+        pipe = self._transport.get_pipe_transport(1) if self._transport is not None else None
+        if self._paused or not isinstance(pipe, asyncio.ReadTransport) or pipe.is_closing():
+            return
+        self._paused = True
+        pipe.pause_reading()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer, self._exits = None, True
+        behind.add_done_callback(lambda _: self._resume(pipe))
+
+    def _resume(self, pipe: asyncio.ReadTransport) -> None:
+        self._paused = False
+        if not pipe.is_closing():
+            pipe.resume_reading()
+        if self._exits:
+            self._exits = False
+            self._linger()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
         self._open.discard(fd)
@@ -120,7 +155,9 @@ class _Watch(asyncio.SubprocessProtocol):
     def _linger(self) -> None:
         # A daemon started by the script may hold stdout or stderr for ever: sshd then never
         # closes the session (https://bugzilla.mindrot.org/show_bug.cgi?id=52).
-        if self._timer is None and not self.over.done():
+        if self._paused:  # the rest of what it printed is still to be read
+            self._exits = True
+        elif self._timer is None and not self.over.done():
             self._timer = asyncio.get_running_loop().call_later(LINGER_S, self._finish)
 
     def _finish(self) -> None:
@@ -136,6 +173,7 @@ async def run(
     stdin: bytes = b"",
     timeout: float,
     feed: Feed | None = None,
+    caught: Caught | None = None,
     env: Mapping[str, str] | None = None,
     limit: int = MAX_OUTPUT,
     rolling: bool = False,
@@ -149,6 +187,7 @@ async def run(
         timeout: seconds until its process group is killed.
         feed: called with each piece of stdout; True means that the output is complete and what
             still runs after a short while is given up.
+        caught: called after ``feed``; no more of stdout is read until what it gives is done.
         env: its environment, this process's own when None.
         limit: bytes of stdout at most; of stderr the last that many are kept.
         rolling: keep the last ``limit`` bytes of stdout too, however many there are.
@@ -159,7 +198,7 @@ async def run(
         CorralError: MISSING_TOOL or COMMAND_FAILED, it printed more than ``limit`` bytes.
     """
     start = asyncio.get_running_loop().subprocess_exec(
-        lambda: _Watch(feed, limit, rolling=rolling),
+        lambda: _Watch(feed, caught, limit, rolling=rolling),
         *argv,
         env=env,
         cwd=folder,

@@ -10,6 +10,7 @@ status 255 does not distinguish the two).
 
 from __future__ import annotations
 
+import asyncio
 import codecs
 import shlex
 from collections.abc import Callable
@@ -32,7 +33,9 @@ _PRELUDE: Final = (
     "LC_ALL=C; export LC_ALL; PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin; export PATH; umask 022"
 )
 
-OnLine = Callable[[str], None]
+OnLine = Callable[[str], "asyncio.Future[None] | None"]
+"""Takes a line. It may give a future: no more is read from the machine until that of the last line
+that was read is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +178,11 @@ class Lines:
         self._part = ""
         self._piece = False
         self._empty = False
+        self._behind: asyncio.Future[None] | None = None
+
+    def behind(self) -> asyncio.Future[None] | None:
+        """What is done once ``on_line`` has caught up; None: it has."""
+        return self._behind
 
     def feed(self, data: bytes) -> bool:
         """Take the next bytes; True when the sentinel has been seen."""
@@ -209,10 +217,10 @@ class Lines:
             return
         # The sentinel starts with a newline: an empty line counts only when more follows it.
         if self._empty:
-            self._on_line("")
+            self._behind = self._on_line("")
         self._empty = not line
         if line:
-            self._on_line(line)
+            self._behind = self._on_line(line)
 
 
 _FULL: Final = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from corral.agents import program
-from corral.errors import BAD_JSON, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.hosts.quote import call, defined, join, sh
 from corral.inspect.question import Question, T, text
 from corral.slurm import command
@@ -26,6 +26,7 @@ from corral.slurm.records import Job, JobRun
 from corral.slurm.states.jobs import going_on_states, holding_states
 from corral.slurm.steps import QUEUE_BATCH, Step, readable_batch, readable_steps
 from corral.slurm.text import (
+    FREE_TEXT,
     PLAIN,
     SHOW_JOB,
     TIME_FORMAT,
@@ -51,24 +52,44 @@ LAST: Final = "@last"
 """The last line of an answer that is complete; without it the answer is unknown, not empty."""
 
 
+def _require_mark(columns: Sequence[str], mark: str) -> None:
+    """Fail where a user's text could be taken for the line of another job.
+
+    Raises:
+        CorralError: USAGE.
+    """
+    free = FREE_TEXT.intersection(columns if mark == PLAIN else columns[:-1])
+    if free:
+        raise CorralError(
+            Code.USAGE,
+            f"a user writes {', '.join(sorted(free))}, with line ends",
+            hint="ask for it last, with a mark of token_hex(), or leave it out",
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class QueueColumns:
     """Columns of squeue.
 
     Attributes:
-        names: as ``--format`` has them: ``%i``, ``%T``.
+        names: as ``--format`` has them: ``%i``, ``%T``. One of ``FREE_TEXT`` only as the last.
+        mark: separates fields; for ``FREE_TEXT`` letters and digits nobody can know beforehand.
     """
 
     names: tuple[str, ...]
+    mark: str = PLAIN
+
+    def __post_init__(self) -> None:
+        _require_mark(self.names, self.mark)
 
     @property
     def format(self) -> str:
         """The value of ``--format``."""
-        return queue_format(self.names)
+        return queue_format(self.names, self.mark)
 
     def read(self, answer: str) -> tuple[Job, ...]:
         """The jobs of squeue's answer; what is not a complete line is left out."""
-        return tuple(readable_queue(answer, self.names))
+        return tuple(readable_queue(answer, self.names, self.mark))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +101,9 @@ class HistoryColumns:
     """
 
     names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        _require_mark(self.names, PLAIN)
 
     @property
     def format(self) -> str:
@@ -329,9 +353,9 @@ def pending_in(partition: str, columns: Sequence[str]) -> Question[tuple[Job, ..
     return Question("queue-ahead", shell, shown.read)
 
 
-def running_on(nodes: str, columns: Sequence[str]) -> Question[tuple[Job, ...]]:
-    """Jobs that run on nodes, a hostlist."""
-    shown = QueueColumns(tuple(columns))
+def running_on(nodes: str, columns: Sequence[str], mark: str) -> Question[tuple[Job, ...]]:
+    """Jobs that run on nodes, a hostlist; the mark as of ``job_queue``."""
+    shown = QueueColumns(tuple(columns), mark)
     shell = sh("squeue -h -t R -w {nodes} -o {format}", nodes=nodes, format=shown.format)
     return Question("others", shell, shown.read)
 
@@ -540,12 +564,13 @@ def jobs_use(job: str) -> Question[dict[int, JobUse]]:
 FIGURES: Final = Question("figures", sh("sh -c {program}", program=program("figures.sh")), readings)
 
 
-def runs(start: str, end: str) -> Question[tuple[JobRun, ...]]:
+def runs(mark: str, start: str, end: str) -> Question[tuple[JobRun, ...]]:
     """All runs of jobs in a time, and those that were pending; any part of its lines can be read.
 
     Args:
+        mark: as of ``job_queue``.
         start: when the time begins, as sacct(1) reads it.
         end: when it ends.
     """
-    shell = sh("SLURM_TIME_FORMAT=%s {show}", show=[*show_runs(start, end)])
-    return Question("runs", shell, readable_runs)
+    shell = sh("SLURM_TIME_FORMAT=%s {show}", show=[*show_runs(mark, start, end)])
+    return Question("runs", shell, lambda answer: readable_runs(answer, mark))

@@ -373,7 +373,7 @@ def associations_of(user: str) -> Question[tuple[Association, ...]]:
 
 
 def accounts_of(user: str) -> Question[tuple[Association, ...]]:
-    """A user's accounts; fails where there is no such user, or no accounting."""
+    """A user's accounts; fails where the user is not known, or without accounting."""
     show = show_associations(f"user={user}", columns=_OF_ACCOUNT)
     shell = sh("getent passwd {u} >/dev/null && timeout 20 {show}", u=user, show=[*show])
     return Question("accounts", shell, lambda answer: readable_associations(answer, _OF_ACCOUNT))

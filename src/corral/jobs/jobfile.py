@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.jobs.model import JobSpec, readable
 from corral.spec import tree
 from corral.spec.findings import dotted, shown
@@ -31,13 +31,13 @@ def read_job_file(path: Path) -> dict[str, Any]:
     Texts stay as they are written: ``lr: [1e-3]`` gives the script 1e-3, and not 0.001.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such file; SPEC_INVALID, with every fault in it.
+        CorralError: NOT_FOUND, the file does not exist; SPEC_INVALID, with every fault in it.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="name a job file"
+            Code.NOT_FOUND, cannot_read(path, error), hint="name a job file"
         ) from error
     if len(data) > BYTES_AT_MOST:
         raise CorralError(Code.SPEC_INVALID, f"{path} is larger than 1 MiB", hint="a job file?")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import difflib
 import json
 import re
 import secrets
@@ -81,6 +80,7 @@ from corral.slurm.directives import refused_options
 from corral.slurm.records import Node
 from corral.slurm.rest.commands import sbatch_of
 from corral.slurm.rest.write import Submission
+from corral.spec.findings import near_file
 from corral.spec.models import ClusterSpec
 
 LIBRARY: Final = ("checkpoint.py", "samples.py", "shards.py", "track.py")
@@ -138,19 +138,24 @@ class _Going:
         return f"{self.folder}/code/{self.manifest.inside}".rstrip("/")
 
 
-def dry_run(job: JobSpec, spec: ClusterSpec, *, user_known: bool = False) -> Script:
+def dry_run(
+    job: JobSpec, spec: ClusterSpec, *, user_known: bool = False, script_known: bool = False
+) -> Script:
     """The batch script as it would be sent, as far as the cluster file alone determines it.
 
     Args:
         job: the job.
         spec: the cluster.
         user_known: the cluster knows the job's user, whom the file need not name.
+        script_known: its script and the lock of its environment need not be files of this machine.
 
     Raises:
-        CorralError: USAGE, the job cannot run as asked.
+        CorralError: USAGE or NOT_FOUND, the job cannot run as asked.
     """
     job = gpus_left_out(job, spec)
     refuse([*against_spec(job, spec, user_known=user_known), *against_image(job, spec)])
+    if not script_known:
+        refuse_files(job, spec)
     sent = _outline(job, spec)
     going = _Going(job, user_of(job, spec), spec.storage[0].mount, "JOB", sent, NOTHING_MORE)
     return batch_script(job, _place(going, spec, ()))
@@ -356,6 +361,28 @@ async def _parcel(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
         return NO_FILES if _bare(job) else await pack_folder(job.folder or "")
     if _shared(job, spec):
         return None
+    await asyncio.to_thread(_refuse_script, job, spec)
+    return await pack(Path(job.script), job.folder)
+
+
+def refuse_files(job: JobSpec, spec: ClusterSpec) -> None:
+    """Refuse a job whose script or lock is not a file of this machine, where it must be one.
+
+    Raises:
+        CorralError: USAGE or NOT_FOUND.
+    """
+    if not job.command and not _shared(job, spec):
+        _refuse_script(job, spec)
+    if job.environment not in (None, "none") and not job.python and not job.container:
+        named_file(Path(job.environment))
+
+
+def _refuse_script(job: JobSpec, spec: ClusterSpec) -> None:
+    """Refuse a script that is neither on shared storage nor a file of this machine.
+
+    Raises:
+        CorralError: USAGE or NOT_FOUND.
+    """
     shared = ", ".join(s.mount for s in spec.storage)
     path = Path(job.script)
     if job.in_place:
@@ -364,24 +391,21 @@ async def _parcel(job: JobSpec, spec: ClusterSpec) -> Manifest | None:
             f"{job.script} is not on the cluster's shared storage",
             hint=f"with --in-place name a script under {shared}; else its folder is uploaded",
         )
-    if await asyncio.to_thread(path.is_dir):
-        script = await asyncio.to_thread(_script_in, path)
+    if path.is_dir():
+        script = _script_in(path)
         raise CorralError(
             Code.NOT_FOUND,
             f"{job.script} is a folder, not a script",
             hint="name a script in it" + (f": corral run {shlex.quote(script)}" if script else ""),
         )
-    if not await asyncio.to_thread(path.is_file):
-        near = await asyncio.to_thread(_near, path)
+    if not path.is_file():
         raise CorralError(
             Code.NOT_FOUND,
-            f"no script {job.script}",
-            hint=f"did you mean {near}?"
-            if near
-            else f"name a file of this machine, or one under {shared} on the cluster; for a "
-            f"command of the nodes: corral run -- {job.script}",
+            f"script {job.script} does not exist on this machine",
+            hint=near_file(path)
+            or f"name a file of this machine, or one under {shared} on the cluster; for a command "
+            f"of the nodes: corral run -- {job.script}",
         )
-    return await pack(path, job.folder)
 
 
 def _script_in(folder: Path) -> str:
@@ -391,16 +415,6 @@ def _script_in(folder: Path) -> str:
     except OSError:
         return ""
     return str(folder / names[0]) if names else ""
-
-
-def _near(path: Path) -> str:
-    """The file most like one that is not there, "" for none."""
-    try:
-        names = [file.name for file in path.parent.iterdir() if file.is_file()]
-    except OSError:
-        return ""
-    close = difflib.get_close_matches(path.name, names, 1)
-    return str(path.parent / close[0]) if close else ""
 
 
 async def _requirements(going: _Going, emit: Emit) -> bytes | None:

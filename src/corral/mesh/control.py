@@ -127,7 +127,11 @@ class Http:
         url = f"{self._base}{path}"  # the pattern of network.mesh.url takes http and https only
         try:
             answer = self._client.send(
-                method, url, data, headers=sent, timeout_s=TIMEOUT_S, at_most=ANSWER_MAX
+                *(method, url, data),
+                headers=sent,
+                timeout_s=TIMEOUT_S,
+                within_s=2 * ATTEMPT_S,  # ``ask`` waits for it no longer than once
+                at_most=ANSWER_MAX,
             )
         except RefusedError as error:
             raise _refused(what, error) from error

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 
 NAMES: Final = ("tailscale", "tailscaled")
 
@@ -36,7 +36,7 @@ def read_programs(folder: str) -> tuple[Program, ...]:
         except OSError as error:
             raise CorralError(
                 Code.NOT_FOUND,
-                f"{path} cannot be read: {error.strerror}",
+                cannot_read(path, error),
                 hint="network.mesh.programs names a folder of this machine with tailscale and "
                 "tailscaled, static ones for the nodes' processors",
             ) from error

@@ -115,9 +115,8 @@ def _ordered(checks: Sequence[Check]) -> None:
 
 async def clean(ctx: ProveContext) -> None:
     """Cancel what a broken-off check left in the queue and remove its folders."""
-    script = call(
-        "prove/jobs.sh", "jobs_clean", ",".join(dict.fromkeys((ctx.user, ctx.person))), ctx.job_name
-    )
+    users = filter(None, dict.fromkeys((ctx.user, ctx.person)))
+    script = call("prove/jobs.sh", "jobs_clean", ctx.job_name, *users)
     try:
         await ctx.control(script, timeout=40.0)
     except CorralError:

@@ -8,11 +8,19 @@ request again.
 from __future__ import annotations
 
 import http.client
+import io
+import socket
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from functools import partial
+from http.cookiejar import CookieJar
+from typing import TYPE_CHECKING, Any, Final, cast
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
 
 REFUSAL_MAX: Final = 1 << 16
 """How much is read of what a server writes about a refusal."""
@@ -48,7 +56,105 @@ class RefusedError(OSError):
 
 
 class NoResponseError(OSError):
-    """No answer, or one that is not HTTP or broke off; the text has why."""
+    """No answer, or one that is not HTTP or broke off; the text has why.
+
+    Attributes:
+        sent: the request was sent completely: the server may have done what it asks for.
+    """
+
+    def __init__(self, why: str, *, sent: bool = False) -> None:
+        super().__init__(why)
+        self.sent = sent
+
+
+@dataclass(frozen=True, slots=True)
+class _Deadline:
+    """When a request ends, however slowly its answer arrives."""
+
+    seconds: float
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> _Deadline:
+        return cls(seconds, time.monotonic() + seconds)
+
+    def left(self) -> float:
+        """Seconds until then.
+
+        Raises:
+            TimeoutError: it is over.
+        """
+        left = self.at - time.monotonic()
+        if left <= 0:
+            raise TimeoutError(f"its answer is not complete after {self.seconds:g} s")
+        return left
+
+
+class _TimedStream(io.RawIOBase):
+    """What a socket receives, until the deadline: each read has a separate limit as well."""
+
+    def __init__(self, connected: socket.socket, deadline: _Deadline) -> None:
+        self._socket, self._deadline = connected, deadline
+        self._each = connected.gettimeout()
+        # The socket stays open until this is closed, also where urllib closes it before.
+        self._stream = connected.makefile("rb", buffering=0)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int | None:
+        left = self._deadline.left()
+        self._socket.settimeout(left if self._each is None else min(self._each, left))
+        try:
+            return self._stream.readinto(buffer)
+        except TimeoutError:
+            self._deadline.left()
+            raise
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
+
+
+@dataclass(frozen=True, slots=True)
+class _TimedSocket:
+    """As much of a socket as an answer of ``http.client`` uses."""
+
+    connected: socket.socket
+    deadline: _Deadline
+
+    def makefile(self, _: str) -> io.BufferedReader:
+        return io.BufferedReader(_TimedStream(self.connected, self.deadline))
+
+
+def _answer(
+    deadline: _Deadline, connected: socket.socket, *args: Any, **kwargs: Any
+) -> http.client.HTTPResponse:
+    timed = cast("socket.socket", _TimedSocket(connected, deadline))
+    return http.client.HTTPResponse(timed, *args, **kwargs)
+
+
+class _Timed(urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
+    """Connections whose answers come before the deadline, or not at all."""
+
+    def __init__(self, deadline: _Deadline) -> None:
+        super().__init__()
+        self._deadline = deadline
+
+    def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._of(http.client.HTTPConnection), req)
+
+    def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+        return self.do_open(self._of(http.client.HTTPSConnection), req)
+
+    def _of(self, kind: type[http.client.HTTPConnection]) -> Any:
+        return partial(self._made, kind)
+
+    def _made(self, kind: type[http.client.HTTPConnection], host: str, **options: Any) -> Any:
+        timeout = min(options["timeout"], self._deadline.left())
+        made = kind(host, **{**options, "timeout": timeout})
+        made.response_class = partial(_answer, self._deadline)  # type: ignore[assignment]
+        return made
 
 
 class _Stay(urllib.request.HTTPRedirectHandler):
@@ -73,11 +179,17 @@ class HttpClient:
             proxies: those of the environment; they would get what is sent to this machine.
             cookies: keep them from one request to the next.
         """
-        handlers: list[urllib.request.BaseHandler] = []
-        handlers += [] if redirects else [_Stay()]
-        handlers += [] if proxies else [urllib.request.ProxyHandler({})]
-        handlers += [urllib.request.HTTPCookieProcessor()] if cookies else []
-        self._opener = urllib.request.build_opener(*handlers)
+        self._redirects, self._proxies = redirects, proxies
+        self._cookies = CookieJar() if cookies else None
+
+    def _opener(self, deadline: _Deadline) -> urllib.request.OpenerDirector:
+        """Of one request: its handlers keep the deadline."""
+        handlers: list[urllib.request.BaseHandler] = [_Timed(deadline)]
+        handlers += [] if self._redirects else [_Stay()]
+        handlers += [] if self._proxies else [urllib.request.ProxyHandler({})]
+        if self._cookies is not None:
+            handlers.append(urllib.request.HTTPCookieProcessor(self._cookies))
+        return urllib.request.build_opener(*handlers)
 
     def send(  # the parts of a request
         self,
@@ -87,6 +199,7 @@ class HttpClient:
         *,
         headers: Mapping[str, str] | None = None,
         timeout_s: float,
+        within_s: float,
         at_most: int,
     ) -> Response:
         """One request; blocks.
@@ -96,7 +209,8 @@ class HttpClient:
             url: http or https: the caller's pattern allows no other scheme.
             body: what is sent.
             headers: its headers.
-            timeout_s: for the connection and for each read: single bytes may arrive for ever.
+            timeout_s: for the connection and for each read.
+            within_s: for all of it, redirects included: single bytes could arrive for ever.
             at_most: how many bytes of the answer are read.
 
         Raises:
@@ -105,7 +219,8 @@ class HttpClient:
         """
         request = urllib.request.Request(url, body, dict(headers or {}), method=method)  # noqa: S310
         try:
-            with self._opener.open(request, timeout=timeout_s) as answer:
+            opener = self._opener(_Deadline.after(within_s))
+            with opener.open(request, timeout=timeout_s) as answer:
                 content = answer.read(at_most)
                 headers = {name.lower(): value for name, value in answer.headers.items()}
                 return Response(content, headers, answer.length or 0)
@@ -114,7 +229,8 @@ class HttpClient:
         except (OSError, http.client.HTTPException, ValueError) as error:
             # ValueError: a redirect to what is not an address (http://[x/, http://..a/).
             why = str(getattr(error, "reason", "")) or str(error) or type(error).__name__
-            raise NoResponseError(why) from error
+            # urllib wraps what happens until the request is sent, and nothing after it.
+            raise NoResponseError(why, sent=not isinstance(error, urllib.error.URLError)) from error
 
 
 def _beginning(error: urllib.error.HTTPError) -> bytes:

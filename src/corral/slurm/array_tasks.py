@@ -57,6 +57,21 @@ class ArrayTasks:
             last = span.stop - 1
         return count, exact
 
+    def total(self, most: int) -> int | None:
+        """How many there are in any order, each once; None where they were not all read.
+
+        Args:
+            most: of tasks that overlap, which are made; with more it is None.
+        """
+        ordered = ArrayTasks(tuple(sorted(self.spans, key=lambda span: span.start)), self.exact)
+        count, exact = ordered.counted()
+        if exact or not self.exact:
+            return count if exact else None
+        try:
+            return len(self.numbers(most))
+        except ValueError:
+            return None
+
 
 def array_tasks(text: str) -> ArrayTasks:
     """Read the value of ``--array``, or what is between the brackets of a label."""

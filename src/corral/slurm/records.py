@@ -33,7 +33,9 @@ from corral.slurm.tres import Gpus, listed
 T = TypeVar("T")
 
 
-def reported(name: str, read: Callable[[object], T], default: T, *, past: str = "") -> T:
+def reported(
+    name: str, read: Callable[[object], T], default: T, *, past: str = "", compare: bool = True
+) -> T:
     """A field that is ``name`` in the newest REST API's record, as ``read`` makes it.
 
     Args:
@@ -42,8 +44,10 @@ def reported(name: str, read: Callable[[object], T], default: T, *, past: str = 
         default: the value without it.
         past: its name in accounting's record, read in the same way; "": it is not there, or has
             another form (``slurm.rest.read.past_job``).
+        compare: whether a record with another value of it is another record.
     """
-    return field(default=default, metadata={"rest": (name, read), "past": (past, read)})
+    metadata = {"rest": (name, read), "past": (past, read)}
+    return field(default=default, compare=compare, metadata=metadata)
 
 
 def reported_fields(kind: type[Any], raw: Mapping[str, Any]) -> dict[str, Any]:
@@ -67,7 +71,11 @@ class Node:
         address: NodeAddr.
         version: slurmd's version, "" while it never registered.
         features: those it can have; active_features: those it has now.
-        threads: hardware threads of one core.
+        architecture, system: of its machine, and its kernel's name and version as slurmd sent them;
+            the text of scontrol is not read for the first.
+        sockets, socket_cores: sockets, and the cores of one; threads: hardware threads of one core.
+        busy_at: when it was last in use, as slurmctld has it. A record with another time is not
+            another record: the time may move at each poll, and nothing else with it.
         load: one-minute load average.
         memory: RealMemory; memory_used: given to jobs; memory_free: free on the machine.
         gres, gres_used: as Slurm writes them; scontrol prints the second only with ``--details``.
@@ -87,7 +95,12 @@ class Node:
     active_features: tuple[str, ...] = reported("active_features", words, ())
     cpus: int = reported("cpus", integer, 0)
     cpus_used: int = reported("alloc_cpus", integer, 0)
+    architecture: str = reported("architecture", text, "")
+    system: str = reported("operating_system", text, "")
+    sockets: int = reported("sockets", integer, 0)
+    socket_cores: int = reported("cores", integer, 0)
     threads: int = 1
+    busy_at: int | None = reported("last_busy", moment, None, compare=False)
     load: float | None = None
     memory: int = reported("real_memory", integer, 0)
     memory_used: int = reported("alloc_memory", integer, 0)
@@ -148,6 +161,8 @@ class Job:
             gpus_exact: it gets no more (see ``slurm.tres``).
         gres: what it asks for on each node.
         tres: what it was given, else what it asks for; not in squeue's columns.
+        tres_asked: what it asks for.
+        group: of its user, as it runs; wckey: what it is accounted by in addition.
         gres_detail: what it was given of each of its nodes, in their order: ``gpu:2(IDX:0-1)``.
         submit_line: the command that submitted it, its words joined by blanks; slurmctld reports it
             from 26.05 on, accounting before.
@@ -170,6 +185,7 @@ class Job:
     gpus_exact: bool = True
     gres: str = reported("tres_per_node", text, "")
     tres: str = ""
+    tres_asked: str = reported("tres_req_str", text, "")
     memory: int = 0
     submit_at: int | None = reported("submit_time", moment, None)
     eligible_at: int | None = reported("eligible_time", moment, None)
@@ -184,6 +200,8 @@ class Job:
     workdir: str = reported("current_working_directory", text, "", past="working_directory")
     command: str = reported("command", text, "")
     comment: str = reported("comment", text, "")
+    group: str = reported("group_name", text, "", past="group")
+    wckey: str = reported("wckey", text, "")
     dependency: str = reported("dependency", text, "")
     restarts: int = reported("restart_cnt", integer, 0, past="restart_cnt")
     gres_detail: tuple[str, ...] = reported("gres_detail", words, ())

@@ -6,7 +6,8 @@ the same into one word and a sign, ``--json`` changes with each release.
 
 A job's name may hold anything, line ends and ``|`` too, and neither squeue nor sacct escapes it:
 with a plain separator a user could forge the line of another job (seen with 22.05.8, 24.11.5,
-26.05.5). So who lists the jobs of several users makes up a mark for each call, that separates
+26.05.5). So are comments, and accounts where Slurm has no accounting (``FREE_TEXT``). So who
+lists the jobs of several users with such a column makes up a mark for each call, that separates
 fields, and the name comes last. ``SHOW_QUEUE`` has the plain mark ``|``: for
 one job, whose first line is its own. Only a line feed ends a line: ``str.splitlines`` also takes
 U+2028 and others, which any text may hold. Times are epoch seconds: run the commands with
@@ -232,7 +233,11 @@ def _node(line: str) -> Node:
         active_features=_list(fields, "ActiveFeatures"),
         cpus=_number(fields, "CPUTot"),
         cpus_used=_number(fields, "CPUAlloc"),
+        system=_text(fields, "OS"),
+        sockets=_number(fields, "Sockets"),
+        socket_cores=_number(fields, "CoresPerSocket"),
         threads=_number(fields, "ThreadsPerCore") or 1,
+        busy_at=busy if isinstance(busy := _moment(fields.get("LastBusyTime", "")), int) else None,
         load=float(load) if _DECIMAL.fullmatch(load) else None,
         memory=_number(fields, "RealMemory"),
         memory_used=_number(fields, "AllocMem"),
@@ -378,6 +383,26 @@ QUEUE: Final = tuple(column for column in _QUEUE if column not in ("%e", "%Q"))
 HISTORY: Final = tuple(_HISTORY)
 TIME_FORMAT: Final = ("SLURM_TIME_FORMAT", "%s")
 """Environment of both commands: times as seconds since 1970, whatever the node's time zone."""
+FREE_TEXT: Final = frozenset(
+    {
+        *("%a", "%f", "%j", "%k", "%o", "%w", "%x", "%Z"),
+        *("Account", "AdminComment", "Comment", "Constraints", "Container", "Extra", "JobName"),
+        *("McsLabel", "StdErr", "StdIn", "StdOut", "SubmitLine", "SystemComment", "WCKey"),
+        *(
+            "WorkDir",
+            "name",
+            "comment",
+            "command",
+            "wckey",
+            "account",
+            "admin_comment",
+            "exc_nodes",
+        ),
+        *("extra", "feature", "mcslabel", "network", "stderr", "stdin", "stdout", "workdir"),
+    }
+)
+"""Columns of squeue's ``-o``, of sacct, and of squeue's ``-O`` in which a job's user may write, or
+which hold what a user gave without a check by every configuration: line ends too."""
 PLAIN: Final = "|"
 """The mark for asking about one job, and for columns in which no user's text is."""
 _MARK: Final = re.compile(r"[A-Za-z0-9|:_-]{1,64}")
@@ -441,11 +466,11 @@ def parse_queue(text: str, mark: str = PLAIN, columns: Sequence[str] = QUEUE) ->
     return tuple(_queued(_fields(row, columns, _QUEUE)) for row in rows)
 
 
-def readable_queue(text: str, columns: Sequence[str]) -> Iterator[Job]:
-    """The jobs of squeue's answer with the plain mark; what is not a complete line is left out."""
+def readable_queue(text: str, columns: Sequence[str], mark: str = PLAIN) -> Iterator[Job]:
+    """The jobs of squeue's answer; what is not a complete line is left out."""
     for line in text.split("\n"):
         with contextlib.suppress(CorralError):
-            yield from parse_queue(line, columns=columns)
+            yield from parse_queue(line, mark, columns)
 
 
 def parse_history(
@@ -475,7 +500,12 @@ def readable_history(
 
 
 def _rows(text: str, mark: str, count: int) -> list[list[str]]:
-    """Lines as fields; a line without marks goes on with the job name of the one before."""
+    """Lines as fields; a line without marks goes on with the job name of the one before.
+
+    Where nobody can know the mark, a line with too few of them goes on with the field before, too.
+    """
+    if mark != PLAIN:
+        return [record.split(mark, count - 1) for record in _records(text, mark, count - 1)]
     rows: list[list[str]] = []
     for line in text.removesuffix("\n").split("\n"):
         row = line.split(mark, count - 1)
@@ -486,6 +516,21 @@ def _rows(text: str, mark: str, count: int) -> list[list[str]]:
         elif line.strip():
             rows.append([line])
     return rows
+
+
+def _records(text: str, mark: str, marks: int) -> list[str]:
+    """Parts of a text with so many marks each; a part begins where a line does."""
+    parts: list[list[str]] = []
+    seen = 0
+    for line in text.removesuffix("\n").split("\n"):
+        more = line.count(mark)
+        if parts and (not more or (seen and seen + more <= marks)):
+            parts[-1].append(line)
+            seen += more
+        elif line.strip():
+            parts.append([line])
+            seen = more
+    return ["\n".join(part) for part in parts]
 
 
 def _fields(
@@ -556,30 +601,32 @@ ASSOCIATION: Final = tuple(_ASSOCIATION)
 """All columns of an association."""
 
 
-_RUN: Final = "JobID,Account,State,Eligible,Start,End,NCPUS,AllocTRES,ReqTRES"
+_RUN: Final = "JobID,State,Eligible,Start,End,NCPUS,AllocTRES,ReqTRES,Account"
 
 
-def show_runs(start: str, end: str) -> tuple[str, ...]:
-    """The command whose answer ``readable_runs`` reads; no user's text is in it.
+def show_runs(mark: str, start: str, end: str) -> tuple[str, ...]:
+    """The command whose answer ``readable_runs`` reads.
 
     Args:
+        mark: as of ``show_queue``: slurmctld takes any text as an account where nothing checks it.
         start: when the time begins in which they ran or were pending, as sacct(1) reads it.
         end: when it ends.
     """
     every = ("sacct", "--noheader", "--parsable2", "--allusers", "--duplicates", "--allocations")
-    return (*every, f"--starttime={start}", f"--endtime={end}", f"--format={_RUN}")
+    shown = (f"--delimiter={_sane(mark)}", f"--format={_RUN}")
+    return (*every, f"--starttime={start}", f"--endtime={end}", *shown)
 
 
-def readable_runs(text: str) -> tuple[JobRun, ...]:
-    """Runs of jobs; what is not a complete line is left out."""
-    return tuple(run for run in map(_run, text.split("\n")) if run is not None)
+def readable_runs(text: str, mark: str) -> tuple[JobRun, ...]:
+    """Runs of jobs; what is not a complete line is left out, and further lines of an account."""
+    runs = (_run(line.split(mark)) for line in text.split("\n"))
+    return tuple(run for run in runs if run is not None)
 
 
-def _run(line: str) -> JobRun | None:
-    fields = line.split("|")
+def _run(fields: Sequence[str]) -> JobRun | None:
     if len(fields) != _RUN.count(",") + 1:
         return None
-    label, account, state, *times, cpus, given, asked = fields
+    label, state, *times, cpus, given, asked, account = fields
     eligible, start, end = (int(t) if t.isdecimal() and int(t) else None for t in times)
     if not cpus.isdecimal():
         return None
@@ -668,7 +715,7 @@ _COUNTED_WIDTHS: Final = MappingProxyType(
 
 
 def _in_columns(widths: Mapping[str, int]) -> tuple[str, ...]:
-    """The squeue of fixed columns, in none of which a user's text is."""
+    """The squeue of fixed columns, in none of which but the account a user's text is."""
     columns = ",".join(f"{name}:{width}" for name, width in widths.items())
     return ("squeue", "--noheader", "--all", "--states=all", "-O", columns)
 
@@ -713,14 +760,21 @@ def parse_tres(text: str) -> dict[int, Gpus]:
     return by_job
 
 
+_COUNTED_LEAST: Final = sum(_COUNTED_WIDTHS[name] for name in ("State", "Partition", "UserName"))
+"""Characters of a line up to its TRES; those from an account on are fewer."""
+
+
 def parse_counted(text: str) -> list[Job]:
-    """Jobs out of ``QUEUE_COUNTED``; a line that is too short is left out."""
+    """Jobs out of ``QUEUE_COUNTED``; a line that is too short is left out.
+
+    So is what follows a line end in an account, which may hold one where Slurm has no accounting.
+    """
     jobs: list[Job] = []
     gpus = dict[str, int]()  # the TRES of most jobs are those of another
     for line in text.split("\n"):
         fields = _columns(line, _COUNTED_WIDTHS)
         state, user, tres = fields["State"], fields["UserName"], fields["tres-alloc"]
-        if state and user:
+        if state and user and len(line) >= _COUNTED_LEAST:
             if tres not in gpus:
                 gpus[tres] = listed(tres) or 0
             jobs.append(

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, cast
 
-from corral.durations import clock, words_seconds
+from corral.durations import LONGEST, clock, words_seconds
 from corral.spec import schema, values
 from corral.spec.findings import Finding, Level, dotted, shown
 from corral.spec.providers import PROVIDERS
@@ -143,7 +143,7 @@ def _unknown(path: Path, top: schema.Field) -> tuple[str, str, str]:
 def _elsewhere(key: str, names: list[str], top: schema.Field) -> str:
     homes = [f.path for f in schema.walk(top) if f.name == key and f.path != key]
     here = f"fields here: {', '.join(names)}"
-    return f"{homes[0]} is such a field; {here}" if homes else here
+    return f"{homes[0]} is such a field; {here}" if homes else f"remove it; {here}"
 
 
 def _missing(path: Path, field: schema.Field | None) -> tuple[str, str, str]:
@@ -203,8 +203,9 @@ def _wrong_text(name: str, value: str, text: str, field: schema.Field) -> tuple[
         return "wrong-value", f"{name} is {value}", field.meaning
     meant = _like(text, kind.pattern)
     hint = f"did you mean {meant}?" if meant else f"write for instance {kind.example}"
-    if kind is values.TIME_LIMIT and (span := _span(text)):
-        hint = f'write "{span}"'
+    if kind is values.TIME_LIMIT and (total := words_seconds(text)):
+        span = _span(total)
+        hint = f'write "{span}"' if span else f'write "{LONGEST}" at most, or infinite'
     return "wrong-value", f"{name} is {value}; allowed: {kind.words}", hint
 
 
@@ -225,10 +226,9 @@ def _like(text: str, pattern: str) -> str:
     return next((t for t in tries if t and t != text and re.fullmatch(pattern, t)), "")
 
 
-def _span(text: str) -> str:
-    """A time such as ``2 days`` as the cluster file takes it; "" for others and longer ones."""
-    total = words_seconds(text)
-    span = clock(total) if total else ""
+def _span(total: int) -> str:
+    """Seconds as the cluster file takes them; "" for more."""
+    span = clock(total)
     return span if re.fullmatch(values.TIME_LIMIT.pattern, span) else ""
 
 

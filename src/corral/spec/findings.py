@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from pathlib import Path
 from typing import Final
 
 SHOWN_AT_MOST: Final = 60
@@ -81,3 +83,13 @@ def dotted(path: Iterable[str | int]) -> str:
     """A path as people write it: ``("groups", 0, "gpu")`` is ``groups[0].gpu``."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{one_line(part)}" for part in path)
     return "".join(parts).lstrip(".")
+
+
+def near_file(path: Path, pattern: str = "*") -> str:
+    """A hint with the file of the same folder that has a similar name; "" for none."""
+    try:
+        names = sorted(other.name for other in path.parent.glob(pattern) if other.is_file())
+    except (OSError, ValueError):
+        return ""
+    meant = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
+    return f"did you mean {path.with_name(meant[0])}?" if meant else ""

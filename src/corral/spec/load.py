@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
+import re
+import shlex
 import stat
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 from corral.errors import Code, CorralError
 from corral.spec import explain, rules, schema, tree
-from corral.spec.findings import Finding, Level, dotted, has_errors, one_line
+from corral.spec.findings import Finding, Level, dotted, has_errors, near_file, one_line
 from corral.spec.format import deprecations
 from corral.spec.models import ClusterSpec
 from corral.spec.values import Model
@@ -22,6 +23,12 @@ BYTES_AT_MOST: Final = 1024 * 1024
 SHOWN_ERRORS: Final = 20
 ERRORS_AT_MOST: Final = 1000
 
+_SLURM_KEY: Final = re.compile(
+    r"^[ \t]*(?P<key>ClusterName|SlurmctldHost|ControlMachine|NodeName|PartitionName|SwitchName|"
+    r"DbdHost|CgroupPlugin|Constrain[A-Za-z]+|AutoDetect)[ \t]*=",
+    re.MULTILINE | re.IGNORECASE,
+)
+"""Keys of slurm.conf, slurmdbd.conf, gres.conf, cgroup.conf and topology.conf."""
 READ_RULES: Final = {
     "file-missing": (Level.ERROR, "The file does not exist."),
     "file-unreadable": (Level.ERROR, "The file is not a regular file or may not be read."),
@@ -39,7 +46,7 @@ READ_RULES: Final = {
     "yaml-alias": (Level.ERROR, "An alias for a value that was not named before."),
     "yaml-too-large": (Level.ERROR, "Nesting, or values behind aliases, beyond any real cluster."),
     "yaml-many-documents": (Level.ERROR, "More than one YAML document in one file."),
-    "not-a-mapping": (Level.ERROR, "The file is a list or a single text."),
+    "not-a-mapping": (Level.ERROR, "The file is a list, a single text, or a file of Slurm."),
     "unknown-field": (Level.ERROR, "A key that no field has."),
     "missing-field": (Level.ERROR, "A field that must be there is not."),
     "wrong-type": (
@@ -90,10 +97,10 @@ def read_model(path: Path, model: type[AnyModel], rules_of: Rules[AnyModel], hin
         path: the file, in YAML.
         model: its fields.
         rules_of: what is wrong between fields, once each of them is valid.
-        hint: what to do where there is no such file, or nothing in it.
+        hint: what to do where the file does not exist or is empty.
 
     Raises:
-        SpecInvalidError: it has errors (SPEC_INVALID) or there is no such file (NOT_FOUND).
+        SpecInvalidError: it has errors (SPEC_INVALID) or does not exist (NOT_FOUND).
     """
     file, data = str(path), _bytes_of(path, hint)
     text = _decoded(data, file) if isinstance(data, bytes) else data
@@ -121,7 +128,9 @@ def _bytes_of(path: Path, hint: str) -> bytes | Finding:
         with path.open("rb") as stream:
             return stream.read(BYTES_AT_MOST + 1)
     except FileNotFoundError:
-        return _refused("file-missing", "there is no such file", _other_files(path) or hint, file)
+        return _refused(
+            "file-missing", "the file does not exist", near_file(path, "*.y*ml") or hint, file
+        )
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         return _refused("file-unreadable", f"it cannot be read: {reason}", "check its mode", file)
@@ -153,11 +162,26 @@ def load_text(text: str, file: str) -> Loaded:
     hint = "write a starting file with: corral init laptop"
     top, broken = _top(text, file, "begin with 'corral: v1' and 'name: ...'", hint)
     if top is None:
-        return Loaded(None, broken)
+        return Loaded(None, tuple(_slurms_file(text, file)) or broken)
     spec, more = _validated(top, file)
     going = deprecations.findings(top, file)
     findings = tuple(sorted((*broken, *more, *going), key=lambda f: (f.line, f.column)))
     return Loaded(None if has_errors(findings) else spec, findings)
+
+
+def _slurms_file(text: str, file: str) -> Iterator[Finding]:
+    """What is wrong with a file of Slurm's that is taken for a cluster file."""
+    key = _SLURM_KEY.search(text[:BYTES_AT_MOST])
+    if key is None or re.search(r"^corral *:", text, re.MULTILINE):
+        return
+    name, line = shlex.quote(one_line(file)), text.count("\n", 0, key.start("key")) + 1
+    message = f"a file of Slurm ({key['key']}=), and not a cluster file"
+    hint = (
+        f"corral lint --existing {name} checks it; corral init --existing {name} writes a "
+        "cluster file from it"
+    )
+    place = (file, line, key.start("key") - text.rfind("\n", 0, key.start("key")))
+    yield Finding("not-a-mapping", Level.ERROR, message, hint, *place)
 
 
 def _top(
@@ -183,7 +207,7 @@ def load_or_raise(path: Path) -> ClusterSpec:
     """Read a cluster file that must be valid.
 
     Raises:
-        SpecInvalidError: it has errors (SPEC_INVALID) or there is no such file (NOT_FOUND); all
+        SpecInvalidError: it has errors (SPEC_INVALID) or does not exist (NOT_FOUND); all
             findings are in ``findings``, and as text in ``tail``.
     """
     loaded = load(path)
@@ -196,7 +220,7 @@ def invalid(findings: Sequence[Finding], file: str, kind: str = "cluster file") 
     """The error that stands for these findings of one file."""
     errors = [f for f in findings if f.level is Level.ERROR]
     if [f.rule for f in errors] == ["file-missing"]:
-        code, message = Code.NOT_FOUND, f"no {kind} {one_line(file)}"
+        code, message = Code.NOT_FOUND, f"{kind} {one_line(file)} does not exist"
     else:
         count = "1 error" if len(errors) == 1 else f"{len(errors)} errors"
         code, message = Code.SPEC_INVALID, f"{one_line(file)} has {count}"
@@ -207,16 +231,6 @@ def invalid(findings: Sequence[Finding], file: str, kind: str = "cluster file") 
     return SpecInvalidError(
         code, message, tail="\n".join(lines), hint=hint, findings=tuple(findings)
     )
-
-
-def _other_files(path: Path) -> str:
-    """Cluster files of the same folder with a similar name."""
-    try:
-        names = sorted(other.name for other in path.parent.glob("*.y*ml"))
-    except (OSError, ValueError):
-        return ""
-    meant = difflib.get_close_matches(path.name, names, n=1, cutoff=0.7)
-    return f"did you mean {path.with_name(meant[0])}?" if meant else ""
 
 
 def _refused(rule: str, message: str, hint: str, file: str) -> Finding:

@@ -124,7 +124,7 @@ def values_of(kind: str) -> dict[str, Value]:
     """The values a template takes, with their defaults.
 
     Raises:
-        CorralError: USAGE, there is no such template.
+        CorralError: USAGE, the template does not exist.
     """
     if kind not in _VALUES:
         raise CorralError(

@@ -151,9 +151,20 @@ def parse(text: str) -> tuple[YamlNode | None, tuple[Fault, ...]]:
     return builder.top, tuple(builder.faults)
 
 
+def _unexplained(text: str) -> Iterable[Any]:
+    return cast("Iterable[Any]", YAML(typ="safe", pure=True, plug_ins=[]).parse(text))  # pyright: ignore
+
+
+def _is_yaml(text: str) -> bool:
+    try:
+        return all(True for _ in _unexplained(text))
+    except Exception:  # ruamel.yaml 0.19 also raises plain errors
+        return False
+
+
 def _events(text: str) -> Iterator[Any]:
     try:
-        yield from cast("Iterable[Any]", YAML(typ="safe", pure=True, plug_ins=[]).parse(text))  # pyright: ignore
+        yield from _unexplained(text)
     except ReaderError as error:
         raise TreeError(_unreadable(text, error)) from error
     except MarkedYAMLError as error:
@@ -165,6 +176,8 @@ def _events(text: str) -> Iterator[Any]:
         raise TreeError(fault) from error
 
 
+_TRIED_AT_MOST: Final = 1 << 16
+"""Characters of a text that is read again with each possible end of a line."""
 _OPEN: Final = "a quote or bracket is opened and not closed"
 
 
@@ -193,9 +206,35 @@ def _syntax(error: MarkedYAMLError, text: str) -> Fault:
         f" ({details.context} from line {began.line + 1})" if details.context and began else ""
     )
     hint = _missing_space(text.splitlines()[:line]) or _hint(problem)
-    if began and began.line + 1 < line and hint == _OPEN:
-        hint = f"{_OPEN}: look at line {began.line + 1}"
+    if began and began.line + 1 < line and hint == _OPEN and began.line < text.count("\n") + 1:
+        hint = f"{_OPEN}: {_closed(text, began.line)}"
     return Fault("yaml-syntax", f"{problem}{context}", hint, line, column)
+
+
+def _closed(text: str, at: int) -> str:
+    """What closes the quote or bracket of a line, where that alone makes the text YAML.
+
+    Args:
+        text: of the file.
+        at: the line, from 0.
+    """
+    lines = text.split("\n")
+    for written in _with_ends(lines[at].rstrip()) if len(text) <= _TRIED_AT_MOST else ():
+        if _is_yaml("\n".join([*lines[:at], written, *lines[at + 1 :]])):
+            return f"write line {at + 1} as: {written.strip()}"
+    return f"close it in line {at + 1} or after it"
+
+
+def _with_ends(line: str) -> Iterator[str]:
+    """A line with its quotes and brackets closed."""
+    inside = line.rstrip("]}")
+    ends = line[len(inside) :]
+    for quote in "\"'":
+        if line.count(quote) % 2:
+            yield f"{inside}{quote}{ends}"
+            yield f"{line}{quote}"
+    for bracket in ("}", "]", "}]", "]}", "}}", "]]"):
+        yield f"{line}{bracket}"
 
 
 def _missing_space(lines: Sequence[str]) -> str:

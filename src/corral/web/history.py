@@ -23,9 +23,15 @@ QUESTIONS: Final[tuple[tuple[str, str, str], ...]] = (
         "drained",
         "count(corral_node_drained{cluster}) or 0 * count(corral_node_usable{cluster})",
     ),
-    ("gpus", "in use", "sum(corral_node_gpus_used{cluster})"),
+    (
+        "gpus",
+        "in use",
+        "sum(corral_node_gpus_used{cluster}) and sum(corral_node_gpus{cluster}) > 0",
+    ),
     ("gpus", "all", "sum(corral_node_gpus{cluster}) > 0"),
     ("gpus", "busy", "sum(corral_gpu_utilization_ratio{cluster})"),
+    ("cpus", "allocated", "sum(corral_node_cpus_used{cluster})"),
+    ("cpus", "all", "sum(corral_node_cpus{cluster})"),
     (
         "queue",
         "running",

@@ -302,6 +302,7 @@ class Head(TypedDict):
     seen_at: float
     jobs_at: float
     trouble: str
+    unread: str
     release: str
     complete: bool
     counts: Counts
@@ -377,6 +378,12 @@ class Jobs(Rows):
     total: int
     jobs: NotRequired[int]
     arrays: NotRequired[dict[str, ArrayRow]]
+
+
+class JobWords(TypedDict):
+    """What a filter of jobs may be made of: its keys, each with the values that jobs have of it."""
+
+    words: dict[str, list[str]]
 
 
 class UserCount(TypedDict):
@@ -462,12 +469,27 @@ class NodeEvent(TypedDict):
     run: str
 
 
+class Machine(TypedDict):
+    """A node's machine; cores: of each socket, threads: of each core, 0 and "": unknown.
+
+    busy_at: when a job was there last.
+    """
+
+    kernel: str
+    architecture: str
+    sockets: int
+    cores: int
+    threads: int
+    busy_at: int | None
+
+
 class NodeDetail(TypedDict):
     """One node; events before ``since`` are known in part, journal: Corral's are among them.
 
     outages: those that accounting has of 30 days are among them, too. cut: there are older events.
     """
 
+    machine: Machine
     jobs: Rows
     gpus: list[NodeGpu]
     readings: bool
@@ -764,11 +786,17 @@ class ScriptLine(TypedDict):
 
 
 class Directives(TypedDict):
-    """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over."""
+    """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
+
+    jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
+    most, None for no limit.
+    """
 
     fields: dict[str, FormValue]
     others: list[ScriptLine]
     faults: list[ScriptLine]
+    jobs: int | None
+    at_once: int | None
 
 
 class JobAgain(TypedDict):

@@ -1,6 +1,6 @@
-"""A mail server, a webhook and a Prometheus on loopback; prints what they get, a line of JSON each.
+"""A mail server and a webhook on loopback; prints what they get, a line of JSON each.
 
-On a node with python3-aiosmtpd. Prometheus answers that one of two GPUs was busy all the time.
+On a node with python3-aiosmtpd.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import sys
 from email import message_from_bytes
 from email.policy import default
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import parse_qs, urlsplit
 
 from aiosmtpd.controller import Controller  # pyright: ignore[reportMissingImports]
 
@@ -31,21 +30,12 @@ class Mailbox:
 
 
 class Hook(BaseHTTPRequestHandler):
-    """Keeps each body; answers as Prometheus too."""
+    """Keeps each body."""
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         note(hook=self.path, body=body)
         self._answer(b"ok")
-
-    def do_GET(self) -> None:
-        asked = parse_qs(urlsplit(self.path).query)["query"][0]
-        seconds = "100000"
-        labels = [{"of": "busy"}, {"of": "measured"}]
-        if asked.startswith("sum by"):
-            labels = [{"node": "node0", "gpu": "0"}]
-        result = [{"metric": {**label, "jobid": "1"}, "value": [0, seconds]} for label in labels]
-        self._answer(json.dumps({"data": {"result": result}}).encode())
 
     def _answer(self, body: bytes) -> None:
         self.send_response(200)

@@ -152,10 +152,19 @@ give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'
 give PYTHONUNBUFFERED 1 'lines show when they are printed'
 # Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
 give USE_LIBUV 0 'works with every build of PyTorch'
+rank_end=""
 if [ "$SLURM_LOCALID" = 0 ]; then
+  rank_end=$(mktemp -u "${TMPDIR:-/tmp}/corral-rank-XXXXXX") && mkfifo -m 600 "$rank_end" || rank_end=""
+fi
+if [ -n "$rank_end" ]; then
+  exec 9<>"$rank_end"
+  exec 8<"$rank_end"
+  rm -f "$rank_end"
+fi
+if [ -n "$rank_end" ]; then
   (
     use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
-    while kill -0 "$$" 2>/dev/null; do
+    while
       if [ -n "$(find "$CORRAL_JOB_FOLDER/followed" -newermt '-60 seconds' 2>/dev/null)" ]; then
         if command -v nvidia-smi >/dev/null 2>&1; then
           timeout 20 nvidia-smi --query-gpu=utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits 2>/dev/null
@@ -165,10 +174,12 @@ if [ "$SLURM_LOCALID" = 0 ]; then
         echo >> "$use.new"
         mv "$use.new" "$use"
       fi
-      sleep 30
-    done </dev/null >/dev/null 2>&1 &
+      timeout 30 cat
+      [ "$?" = 124 ] # as timeout ends where it had to end cat
+    do :; done <&8 8<&- 9<&- >/dev/null 2>&1 &
   )
 fi
+exec 8<&-
 set -- python3 -m corral.torchrun --nnodes="$SLURM_NNODES" --node-rank="$SLURM_NODEID" \
   --nproc-per-node=4 --master-addr="$MASTER_ADDR" --master-port="$MASTER_PORT" "$@"
 exec "$@"

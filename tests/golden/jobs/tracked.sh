@@ -11,8 +11,8 @@ else
   tracked() { :; }
 fi
 
-if [ -n "${MLFLOW_RUN_ID-}" ] && [ "$SLURM_LOCALID" = 0 ]; then
-  (python3 -m corral.track sample "$$" </dev/null >/dev/null 2>&1 &)
+if [ -n "${MLFLOW_RUN_ID-}" ] && [ -n "$rank_end" ]; then
+  (python3 -m corral.track sample <&8 8<&- 9<&- >/dev/null 2>&1 &)
 fi
 
 tracked "$status"

@@ -185,7 +185,7 @@ def test_a_file_that_changes_while_it_is_read(
     file.write_bytes(b"w" * 30_000)
     program = loaded("write.py")
 
-    def opened(path: Path) -> io.FileIO:
+    def opened(path: Path, _: Path) -> io.FileIO:
         class Changed(io.FileIO):
             def read(self, size: int | None = -1, /) -> bytes:
                 data = super().read(size)
@@ -314,7 +314,7 @@ def test_restored_as_it_was_saved(site: Path, capsys: pytest.CaptureFixture[str]
     assert not (site / "staging").exists()
 
 
-@pytest.mark.parametrize("call", ["rename", "replace", "chown", "rmtree", "mkdir"])
+@pytest.mark.parametrize("call", ["rename", "replace", "chown", "fchown", "rmtree", "mkdir"])
 def test_killed_in_the_middle_of_the_state(
     site: Path, call: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -345,7 +345,7 @@ def killed_at(call: str) -> Killed:
     """Runs something up to the n-th use of a call; False: it came to its end."""
     import shutil  # noqa: PLC0415  # patched here alone
 
-    place: Any = {"chown": os, "rmtree": shutil}.get(call, Path)
+    place: Any = shutil if call == "rmtree" else Path if call == "rename" else os
 
     def run(work: Callable[[], None], at: int, monkeypatch: pytest.MonkeyPatch) -> bool:
         real, left = getattr(place, call), [at]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import signal
 import smtplib
 import socket
 import subprocess
@@ -22,6 +23,7 @@ from corral.jobs.usage import EndedUse
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import going_on_states, job_states
+from tests.dripping import HEAD, dripping
 
 RELAY = {
     "host": "mail",
@@ -65,8 +67,8 @@ def rows(state: str = "COMPLETED", code: str = "0:0") -> str:
 
 
 @pytest.fixture
-def send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The program as a module; it asks no Slurm, and sends into ``sent``."""
+def real_send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program as a module."""
     secrets = tmp_path / "secrets"
     for folder in ("secrets", "queue", "new"):
         (tmp_path / folder).mkdir()
@@ -80,6 +82,13 @@ def send(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     assert origin.loader is not None
     module: Any = importlib.util.module_from_spec(origin)
     origin.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def send(real_send: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The program, which asks no Slurm and sends into ``sent``."""
+    module = real_send
     module.sent = sent = list[Any]()
     module.answer = rows()
     module.status = 200
@@ -455,17 +464,79 @@ def test_a_login_at_the_relay(send: Any) -> None:
     assert send.sent[2]["To"] == "eve@example.com"
 
 
-def test_an_array_counts_its_tasks_by_state(send: Any) -> None:
-    lines = [ROW.replace("12|12|", f"{n}|12_{n}|", 1) for n in (12, 13, 14)]
-    states = ("COMPLETED", "FAILED", "COMPLETED")
-    text = [line.format(state=s, code="0:0") for line, s in zip(lines, states, strict=True)]
-    send.answer = "\n".join([*text, STEP])
-    array = message(
-        subject="Slurm Array Summary Job_id=12_* (12) Name=a Ended", SLURM_ARRAY_JOB_ID="12"
-    )
-    head, lines, _ = send.composed(CONF, array)
+def array_rows(*tasks: tuple[str, str]) -> str:
+    """Accounting's rows of an array's tasks: state, and the processor time of its step."""
+    lines = list[str]()
+    for number, (state, cpu) in enumerate(tasks, 12):
+        row = ROW.replace("12|12|", f"{number}|12_{number}|", 1).replace("01:03:20", cpu)
+        lines.append(row.format(state=state, code="0:0"))
+        lines.append(STEP.replace("12.batch|12.batch", f"{number}.batch|12_{number}.batch"))
+    return "\n".join([*lines, ""])
+
+
+ARRAY = {"subject": "Slurm Array Summary Job_id=12_* (12) Name=a Ended", "SLURM_ARRAY_JOB_ID": "12"}
+
+
+def test_an_array_has_its_tasks_by_state_and_what_they_used(send: Any) -> None:
+    never = ROW.replace("12|12|", "15|12_[15-20]|", 1).format(state="CANCELLED", code="0:0")
+    tasks = [("COMPLETED", "00:30:00"), ("FAILED", "00:15:00"), ("COMPLETED", "")]
+    send.answer = f"{array_rows(*tasks)}{never}\n"
+    head, lines, facts = send.composed(CONF, message(**ARRAY))
     assert head == "lab: job 12_* train: Ended"
-    assert lines[0] == "tasks: 2 COMPLETED, 1 FAILED"
+    assert lines[:2] == [
+        "tasks: 2 COMPLETED, 1 FAILED",
+        "used: 0.75 of 2.22 CPU hours (34 %), at most 1.2 GiB of 8.0 GiB of memory (15 %), "
+        "GPUs not measured",
+    ]
+    assert facts["tasks"] == {"COMPLETED": 2, "FAILED": 1}
+    assert (facts["cpu_s"], facts["cpu_given_s"]) == (2700, 8000)  # of those that were measured
+    assert (facts["gpus"], facts["gpu_share"], facts["idle_gpus"]) == (6, None, None)
+    assert "idle" not in "\n".join(lines)
+
+
+def test_an_array_without_a_task_that_ran(send: Any) -> None:
+    send.answer = ROW.replace("12|12|", "12|12_[0-9]|", 1).format(state="CANCELLED", code="0:0")
+    _, lines, facts = send.composed(CONF, message(**ARRAY))
+    assert facts["tasks"] == {}
+    assert not any(line.startswith(("tasks", "used")) for line in lines)
+
+
+def test_idle_gpus_of_an_array_are_those_of_the_tasks_that_were_measured(
+    send: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[str]()
+
+    def query(conf: object, text: str, at: float) -> list[Any]:
+        asked.append(text)
+        if 'jobid=~"14"' in text:  # Prometheus has too little of it
+            return []
+        if text.startswith("sum by (node"):
+            return [{"metric": {"node": "n0", "gpu": "0"}, "value": [1, "900"]}]
+        return [
+            {"metric": {"of": "busy"}, "value": [1, "900"]},
+            {"metric": {"of": "measured"}, "value": [1, "2000"]},
+        ]
+
+    send.query = query
+    send.answer = array_rows(*[("COMPLETED", "00:30:00")] * 3)
+    conf = {**CONF, "prometheus": "http://x"}
+    array = message(**ARRAY)
+    _, lines, facts = send.composed(conf, array)
+    assert "4 of 6 GPUs measured, 45 % busy" in lines[1]
+    assert lines[2] == "2 of 6 GPUs idle: busy less than 5 % of the time (12_12, 12_13)"
+    assert (facts["idle_gpus"], facts["gpu_share"]) == (2, pytest.approx(0.45))
+    count = len(asked)
+    send.composed(conf, array)
+    assert len(asked) == count, "once for all recipients and tries"
+    send.USES.clear()
+    asked.clear()
+    monkeypatch.setattr(send, "MOST_MEASURED", 1)
+    assert send.composed(conf, message(**ARRAY))[2]["gpus_measured"] == 2
+    send.USES.clear()
+    asked.clear()
+    monkeypatch.setattr(send, "ARRAY_S", 0)
+    assert send.composed(conf, message(**ARRAY))[2]["gpus_measured"] == 0
+    assert asked == []
 
 
 def queued(send: Any, tmp_path: Path, *to: str) -> None:
@@ -519,6 +590,70 @@ def test_a_refusal_for_good_is_not_repeated(send: Any, monkeypatch: pytest.Monke
     monkeypatch.setattr(send, "connected", connected)
     with pytest.raises(send.DroppedError, match="550"):
         send.deliver(CONF, message(), "ada")
+
+
+WEBHOOK = {**CONF, "accounting": False, "relay": None}
+
+
+def by_hook(send: Any, port: int) -> None:
+    conf = {**WEBHOOK, "webhooks": {"chat": f"http://127.0.0.1:{port}/x"}}
+    send.deliver(conf, message("chat"), "chat")
+
+
+def by_mail(send: Any, port: int) -> None:
+    relay = {**RELAY, "host": "127.0.0.1", "port": port, "tls": "off"}
+    send.deliver({**CONF, "accounting": False, "relay": relay}, message(), "ada@example.org")
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize(
+    ("deliver", "first"),
+    [
+        (by_hook, HEAD),
+        (by_hook, b"HTTP/1.1 200 OK\r\nX: "),
+        (by_mail, b"220-"),
+        (by_mail, b"220 mail\r\n250-"),
+        (by_mail, b"220 mail\r\n250 a\r\n250 b\r\n250 c\r\n354 d\r\n250-"),
+    ],
+)
+def test_who_answers_in_single_bytes_holds_up_one_message_of_a_round(
+    real_send: Any, deliver: Any, first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real_send, "WITHIN_S", 0.4)
+    before = signal.getsignal(signal.SIGALRM)
+    with dripping(first) as port:
+        began = time.monotonic()
+        with pytest.raises(real_send.LaterError):
+            deliver(real_send, port)
+        assert 0.4 <= time.monotonic() - began < 5
+        began = time.monotonic()
+        with pytest.raises(real_send.LaterError):
+            deliver(real_send, port)
+        assert time.monotonic() - began < 0.3
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
+
+
+@pytest.mark.enable_socket
+def test_prometheus_in_single_bytes_leaves_gpus_unmeasured(
+    real_send: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(real_send, "QUERY_S", 0.4)
+    with dripping() as port:
+        conf = {**CONF, "prometheus": f"http://127.0.0.1:{port}"}
+        began = time.monotonic()
+        assert [real_send.query(conf, "up", 0) for _ in range(5)] == [[]] * 5
+        assert time.monotonic() - began < 3
+
+
+def test_the_next_round_asks_again_who_was_slow(
+    send: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "notify.json").write_text(json.dumps(WEBHOOK))
+    (tmp_path / "queue/1").write_text(json.dumps(message("lab-chat")))
+    send.SLOW.add("webhook lab-chat")
+    assert send.main() == 0
+    assert [each[1] for each in send.sent] == ["https://hooks.example.org/x"]
 
 
 def test_mail_prog_queues_and_returns(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ GATES, PROVE, MEMBERS = "gates/slurm.sh", "prove/jobs.sh", "state/members.sh"
 LISTED: Sequence[tuple[str, Sequence[str]]] = (
     (GATES, ("jobs_cancel_all", "RUNNING")),
     (PROVE, ("jobs_cancel", "ada", "prove-1")),
-    (PROVE, ("jobs_clean", "ada", "prove-1")),
+    (PROVE, ("jobs_clean", "prove-1", "ada")),
     (MEMBERS, ("resume_all", "corral: rolls")),
     (MEMBERS, ("cluster_quiet", "corral: rolls", "5", "RUNNING")),
     (MEMBERS, ("nodes_resume", "corral: rolls", "n1")),
@@ -135,7 +135,7 @@ def test_nodes_that_are_not_listed_are_not_drained(machine: Path) -> None:
 def test_all_jobs_are_cancelled_once(machine: Path) -> None:
     (machine / "queue").write_text("7\n8\n8\n")
     assert ended(machine, GATES, "jobs_cancel_all", "RUNNING").returncode == 0
-    assert [call for call in calls(machine) if call.startswith("scancel")] == ["scancel 7 8"]
+    assert [call for call in calls(machine) if call.startswith("scancel")] == ["scancel -- 7 8"]
 
 
 def test_silent_later_is_not_the_end_of_the_jobs(machine: Path) -> None:

@@ -130,7 +130,7 @@ def test_usage_errors_are_2(words: list[str], as_json: bool, corral: Run, known:
 
 
 def test_a_typo_gets_a_suggestion(corral: Run) -> None:
-    assert "Did you mean 'status'" in corral("statsu").stderr
+    assert "the nearest name is status" in corral("statsu").stderr
 
 
 def test_what_nobody_expected_is_one_line_without_a_traceback(

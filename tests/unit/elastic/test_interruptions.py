@@ -150,7 +150,7 @@ class World:
             return gone
         calls, down = acted(self.fake, f"7 corral:signal=USR1 {leaves}\n", now)
         assert f"state=drain reason={marks.TAKEN_REASON}" in calls
-        if "scancel --batch --signal=USR1 7" in calls:
+        if "scancel --batch --signal=USR1 -- 7" in calls:
             os.kill(os.getpid(), signal.SIGUSR1)
         assert down <= gone
         return max(down, leaves) if leaves <= now + NOTICE_S - MARGIN_S else down

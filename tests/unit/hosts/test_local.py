@@ -39,7 +39,7 @@ def fails(script: Script, *, timeout: float = 30) -> CorralError:
 
 
 def gone(pid: int) -> bool:
-    """True when there is no such process, not even a zombie."""
+    """True when the process does not exist, not even a zombie."""
     with contextlib.suppress(ProcessLookupError, FileNotFoundError):
         os.kill(pid, 0)
         return "\nState:\tZ" in Path(f"/proc/{pid}/status").read_text()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from corral.jobs.batch.script import samplers
+from corral.jobs.batch.tracking import UNTRACKED
 from corral.jobs.model import JobSpec
 from corral.jobs.usage import (
     ABSENT,
@@ -44,10 +46,9 @@ def test_in_words(nodes: dict[str, str], words: str) -> None:
 
 @pytest.mark.parametrize("there", [True, False])
 def test_the_loop_asks_while_somebody_follows(tmp_path: Path, there: bool) -> None:
-    """One round of it: its sleep ends the rank that it belongs to."""
+    """One round of it: its wait for the next one ends the rank that it belongs to."""
     programs = {
-        "sleep": 'touch "$CORRAL_JOB_FOLDER/slept"\nkill -9 "$RANK_PID"',
-        "timeout": 'shift; exec "$@"',
+        "timeout": 'shift; [ "$1" != cat ] || kill -9 "$RANK_PID"; exec "$@"',
     }
     if there:
         programs["nvidia-smi"] = (
@@ -59,7 +60,7 @@ def test_the_loop_asks_while_somebody_follows(tmp_path: Path, there: bool) -> No
         (tmp_path / name).chmod(0o755)
     (tmp_path / "followed").touch()
     path = ":".join([str(tmp_path), "/usr/bin", "/bin"])
-    text = f"export RANK_PID=$$\n{sample(ONE_GPU)}\nexec tail -f /dev/null"
+    text = f"export RANK_PID=$$\n{samplers(ONE_GPU, UNTRACKED)}\nexec tail -f /dev/null"
     subprocess.run(
         ["/bin/sh", "-c", text],
         env={
@@ -78,9 +79,9 @@ def test_the_loop_asks_while_somebody_follows(tmp_path: Path, there: bool) -> No
 
 def test_nobody_pays_who_has_no_gpu_or_is_not_followed(tmp_path: Path) -> None:
     assert sample(JobSpec(script="train.py")) == ""
-    (tmp_path / "sleep").write_text('#!/bin/sh\nkill -9 "$RANK_PID"\n')
-    (tmp_path / "sleep").chmod(0o755)
-    text = f"export RANK_PID=$$\n{sample(ONE_GPU)}\nexec tail -f /dev/null"
+    (tmp_path / "timeout").write_text('#!/bin/sh\nkill -9 "$RANK_PID"\n')
+    (tmp_path / "timeout").chmod(0o755)
+    text = f"export RANK_PID=$$\n{samplers(ONE_GPU, UNTRACKED)}\nexec tail -f /dev/null"
     subprocess.run(
         ["/bin/sh", "-c", text],
         env={

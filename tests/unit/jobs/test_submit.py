@@ -124,7 +124,7 @@ def test_a_command_with_its_folder(
     )
     error = refused(slurm, command=("true",), folder=str(tmp_path / "none"))
     assert error.code is Code.NOT_FOUND
-    assert "no folder" in error.message
+    assert "does not exist" in error.message
 
 
 def test_account_and_qos_are_asked_of_accounting(slurm: FakeSlurm) -> None:
@@ -464,10 +464,19 @@ def test_storage_that_others_may_rename_in_is_not_used(
 
 
 def test_dry_run_needs_no_machine(slurm: FakeSlurm) -> None:
-    text = dry_run(JobSpec(script="train.py", nodes=3), spec(slurm))
+    text = dry_run(JobSpec(script="train.py", nodes=3), spec(slurm), script_known=True)
     assert "#SBATCH --nodes=3" in text
-    with pytest.raises(CorralError):
-        dry_run(JobSpec(script="train.py", nodes=4), spec(slurm))
+    with pytest.raises(CorralError) as caught:
+        dry_run(JobSpec(script="train.py", nodes=4), spec(slurm), script_known=True)
+    assert "4 nodes asked for" in caught.value.message
+
+
+def test_dry_run_of_a_script_that_does_not_exist_is_refused(slurm: FakeSlurm) -> None:
+    with pytest.raises(CorralError) as caught:
+        dry_run(JobSpec(script="train.py"), spec(slurm))
+    assert caught.value.message == "script train.py does not exist on this machine"
+    command = JobSpec(command=("train.py",))
+    assert "train.py" in dry_run(command, spec(slurm))
 
 
 @pytest.mark.parametrize("launcher", ["auto", "torchrun"])

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import gzip
 import http.client
 import json
 import socket
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from corral.api.page import tokens
+from corral.api.page import page_server, tokens
 from corral.api.page.page_server import refusal
 from corral.apply import slurm_source
 from corral.errors import Code, CorralError
+from corral.jobs.rest import client
+from corral.jobs.rest.client import RestClient
 from corral.mesh import control
 from corral.mesh.control import Http
 from corral.runtime.http_client import HttpClient, NoResponseError, RefusedError
+from tests.dripping import HEAD, dripping
 
 URL = "http://node1.example.org/x"
 MOVED = b"HTTP/1.1 302 Found\r\nLocation: http://other.example.org/y\r\nContent-Length: 0\r\n\r\n"
@@ -65,14 +70,16 @@ def wire(monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
         end.close()
 
 
-def send(client: HttpClient, at_most: int = 100) -> bytes:
-    return client.send("GET", URL, timeout_s=5, at_most=at_most).body
+def send(client: HttpClient, at_most: int = 100, url: str = URL) -> bytes:
+    return client.send("GET", url, timeout_s=5, within_s=5, at_most=at_most).body
 
 
 def test_an_answer_is_read_up_to_its_limit(wire: Wire) -> None:
     wire.answers = [answer(b"abc", "ETag: one"), answer(b"abcdef"), answer(b"abc", length=9)]
     first, cut, broken = (
-        HttpClient().send("PUT", URL, b"{}", headers={"X-A": "b"}, timeout_s=5, at_most=4)
+        HttpClient().send(
+            *("PUT", URL, b"{}"), headers={"X-A": "b"}, timeout_s=5, within_s=5, at_most=4
+        )
         for _ in range(3)
     )
     assert (first.body, first.headers["etag"], first.missing) == (b"abc", "one", 0)
@@ -130,7 +137,7 @@ def test_a_name_with_an_empty_part_is_no_response(monkeypatch: pytest.MonkeyPatc
 
     monkeypatch.setattr(http.client.HTTPConnection, "connect", connect)
     with pytest.raises(NoResponseError):
-        HttpClient(proxies=False).send("GET", "http://..a/", timeout_s=1, at_most=1)
+        send(HttpClient(proxies=False), url="http://..a/")
 
 
 @pytest.mark.parametrize("proxies", [True, False])
@@ -196,6 +203,100 @@ def test_packages_at_an_address(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> 
     for message in ("larger than 1 GiB", "HTTP Error 404: Not Found", "cannot be fetched: garbage"):
         with pytest.raises(CorralError, match=message):
             slurm_source._fetch(address)
+
+
+URL_OF_DRIPS = "http://127.0.0.1:{port}"
+
+
+def by_rest(url: str) -> None:
+    asyncio.run(RestClient(url, "kim", "a.b.c").version())
+
+
+def by_page(url: str) -> None:
+    asyncio.run(tokens._Page(f"{url}/", HttpClient(proxies=False)).ask("GET", "tokens"))
+
+
+USERS: dict[str, tuple[Callable[[str], object], Sequence[tuple[object, str]]]] = {
+    "jobs/rest/client.py": (by_rest, [(client, "WITHIN_S")]),
+    "mesh/control.py": (
+        lambda url: asyncio.run(Http(url).ask("GET", "/x")),
+        [(control, "ATTEMPT_S")],
+    ),
+    "api/page/tokens.py": (by_page, [(tokens, "ANSWER_S")]),
+    "api/page/page_server.py": (
+        lambda url: page_server._post(f"{url}/", "a.b.c"),
+        [(page_server, "CODE_S")],
+    ),
+    "apply/slurm_source.py": (slurm_source._fetch, [(slurm_source, "FETCH_S")]),
+}
+"""Who sends requests by it, how, and which limit is lowered for the test."""
+
+
+def test_each_user_is_tried_with_a_server_that_drips(repo: Path) -> None:
+    source = repo / "src/corral"
+    module = "corral.runtime.http_client"
+    files = {f for f in source.rglob("*.py") if f"{module}.HttpClient" in imports(f)}
+    assert {str(file.relative_to(source)) for file in files} == USERS.keys()
+
+
+@pytest.mark.enable_socket
+@pytest.mark.parametrize("first", [HEAD, b"HTTP/1.1 200 OK\r\nX: "], ids=["body", "header"])
+@pytest.mark.parametrize("user", USERS)
+def test_a_server_that_sends_single_bytes_holds_nobody(
+    user: str, first: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, limits = USERS[user]
+    for module, name in limits:
+        monkeypatch.setattr(module, name, 0.4)
+    began = time.monotonic()
+    with dripping(first) as port, pytest.raises((CorralError, OSError), match="not complete"):
+        ask(URL_OF_DRIPS.format(port=port))
+    assert time.monotonic() - began < 4
+
+
+@pytest.mark.enable_socket
+def test_all_redirects_share_one_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("http_proxy", raising=False)
+    began = time.monotonic()
+    with dripping() as port:
+        moved = f"HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:{port}/\r\n"
+        head = f"{moved}Content-Length: 9\r\n\r\n123456789".encode()
+        with dripping(head) as first, pytest.raises(NoResponseError, match=r"after 0\.4 s"):
+            HttpClient().send(
+                *("GET", URL_OF_DRIPS.format(port=first)), timeout_s=5, within_s=0.4, at_most=100
+            )
+    assert time.monotonic() - began < 4
+
+
+def test_whether_a_request_was_sent(wire: Wire, monkeypatch: pytest.MonkeyPatch) -> None:
+    wire.answers = [b""]
+    with pytest.raises(NoResponseError) as caught:
+        send(HttpClient())
+    assert caught.value.sent
+
+    def refused(_: object) -> None:
+        raise ConnectionRefusedError(111, "Connection refused")
+
+    monkeypatch.setattr(http.client.HTTPConnection, "connect", refused)
+    with pytest.raises(NoResponseError) as caught:
+        send(HttpClient(proxies=False))
+    assert not caught.value.sent
+
+
+@pytest.mark.parametrize("body", [b"", b"[1]", b'{"code": ', b"<html>", b"{}"])
+def test_an_answer_of_the_page_that_cannot_be_read(wire: Wire, body: bytes) -> None:
+    wire.answers = [answer(body), answer(b'{"code": "c"}', length=99)]
+    for _ in range(2):
+        with pytest.raises(CorralError, match="cannot be read") as caught:
+            page_server._post("http://127.0.0.1:9/", "a.b.c")
+        assert caught.value.code is Code.PARSE_FAILED
+    assert "answered 500" in refusal(RefusedError(500, "", b"[]")).message
+
+
+@pytest.mark.parametrize("packed", [b"<html>", gzip.compress(b"x" * 99)[:20]])
+def test_a_damaged_index_is_asked_for_unpacked(wire: Wire, packed: bytes) -> None:
+    wire.answers = [answer(packed), answer(b"Package: slurm")]
+    assert slurm_source._index("https://debs.example.org") == b"Package: slurm"
 
 
 SENDING = {"urllib.request", "urllib.error", "http.client"}

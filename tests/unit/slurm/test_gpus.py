@@ -56,7 +56,7 @@ def jobs(path: Path) -> dict[int, tuple[str, Job]]:
     body: Any = json.loads(path.read_text())
     stem = path.stem.rpartition("v0.0.")[2]
     version = int(stem) if stem.isdecimal() else commands.version_of(body)
-    return {job.id: (job.name, job) for job in read.jobs_of(body, version)}
+    return {job.id: (job.name, job) for job in read.jobs_of(body, version).records}
 
 
 def test_what_was_recorded() -> None:
@@ -209,7 +209,7 @@ def test_the_exporters_columns(folder: Path) -> None:
         assert untracked(used, lines)
         assert not untracked([], lines)
         body = json.loads((folder / "squeue.json").read_text())
-        lines = list(read.jobs_of(body, commands.version_of(body)))
+        lines = list(read.jobs_of(body, commands.version_of(body)).records)
         running = [job for job in lines if job.state == "RUNNING"]
     else:
         assert not untracked(used, lines)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from corral.spec.load import load_or_raise
 from corral.web import app as app_module
+from corral.web.slurm.search import KEYS, ORDERS
 from corral.web.users.sessions import expiry, login_of
 from tests.unit.web.fake import FakeRest, Page, token
 
@@ -342,6 +344,54 @@ def test_a_scripts_lines_are_read_for_the_form() -> None:
             assert len(read["others"]) == 2
 
     run(work())
+
+
+@pytest.mark.parametrize(
+    ("line", "field", "jobs", "at_once"),
+    [
+        ("0-9999%8", "", 10_000, 8), ("", "0-9:2", 5, None), ("0-9", "1-3", 3, None),
+        ("", "", 1, None), ("", "5,1-3", 4, None), ("", "1-5,3-8", 8, None), ("", "1-", None, None),
+        ("", "0-3999999,5", None, None), ("", "0-4000000", 4_000_001, None),
+    ],
+)  # fmt: skip
+def test_the_number_of_a_scripts_jobs_is_known_before_they_go(
+    line: str, field: str, jobs: int | None, at_once: int | None
+) -> None:
+    script = "#!/bin/sh\n" + (f"#SBATCH --array={line}\n" if line else "") + "srun x\n"
+
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            asked = {"script": script, "array": field}
+            read = (await page.post("jobs/directives", asked)).json()
+            assert (read["jobs"], read["at_once"]) == (jobs, at_once)
+
+    run(work())
+
+
+def test_a_filter_is_offered_its_keys_and_the_values_that_jobs_have() -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            words = (await page.get("jobs/words")).json()["words"]
+            assert tuple(words) == KEYS
+            assert {"pending", "out_of_memory"} <= set(words["state"])
+            listed = (await page.get("jobs")).json()
+            at = listed["columns"].index
+            for key in ("user", "account", "partition"):
+                assert set(words[key]) == {row[at(key)] for row in listed["rows"]} - {""}
+            for key, values in words.items():
+                for value in values[:2]:
+                    assert (await page.get(f"jobs?q={key}={value}")).status_code == 200
+
+    run(work())
+
+
+def test_the_list_is_ordered_by_each_column_that_the_page_offers() -> None:
+    source = (STATIC / "js/jobs/columns.js").read_text()
+    offered = set(re.findall(r'by: "(\w+)"', source))
+    assert {"partition", "account", "qos", "priority", "node_count"} <= offered
+    assert offered <= set(ORDERS)
 
 
 def test_dead_controller_shows_the_last_known_state() -> None:

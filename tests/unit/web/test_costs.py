@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.spec.load import load_or_raise
 from corral.web.routes.streams import LiveView, Streams
+from corral.web.users import worker_process
 from corral.web.users.sessions import MAX_CODES, MAX_OF_USER, Sessions, login_of
 from corral.web.users.worker_process import MAX_TEXT, MOST, WorkerProcesses
 from tests.unit.web.fake import FakeRest, Page, token
@@ -225,5 +227,89 @@ def test_a_large_text_is_refused_and_a_good_one_gives_its_cluster() -> None:
         judged, findings = await WorkerProcesses().lint(text, "laptop.yaml", "kim")
         assert judged == spec
         assert [f for f in findings if f["level"] == "error"] == []
+
+    asyncio.run(work())
+
+
+TEMPLATE = "command: [hostname]\n"
+COSTLY = f"a: [{'1,' * 16000}1]\n"
+BOMB = "".join(
+    f"{name}: &{name} [{', '.join([f'*{last}'] * 9)}]\n" for last, name in pairwise("abcdefghijkl")
+).replace("*a", "1")
+
+
+def template(name: str, text: str = TEMPLATE, account: str = "") -> api.TemplateFile:
+    return api.TemplateFile(name, text, account=account, owner="ada")
+
+
+def read_twice(*files: api.TemplateFile) -> tuple[dict[str, str], dict[str, str]]:
+    """What is wrong with each file, when it is read and when it is read again."""
+    workers = WorkerProcesses()
+    folder = api.TemplateFolder("/shared/corral/templates", files)
+
+    async def work() -> list[list[dict[str, Any]]]:
+        return [await workers.templates(folder, "kim") for _ in range(2)]
+
+    first, second = asyncio.run(work())
+    named = [{row["name"]: row["fault"] for row in rows} for rows in (first, second)]
+    assert all(row["fields"] for row in first if not row["fault"])
+    return named[0], named[1]
+
+
+def test_costly_templates_of_a_team_cost_root_and_other_teams_nothing() -> None:
+    costly = [template(f"{n:02}.yaml", f"# {n}\n{COSTLY}", "kims") for n in range(30)]
+    first, second = read_twice(template("all.yaml"), *costly, template("z.yaml", account="zoes"))
+    assert (first["all.yaml"], first["z.yaml"]) == ("", "")
+    later = [name for name, fault in first.items() if fault.startswith("not read yet: the files")]
+    assert 8 < len(later) < 30
+    assert len([fault for fault in second.values() if "not read yet" in fault]) < len(later)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (f"command: [{'[' * 400}{']' * 400}]\n", "yaml"),
+        (f"sweep: {{a: [{'[1,' * 9000}]}}\n", ""),
+        (BOMB, "yaml"),
+    ],
+)
+def test_a_template_that_breaks_its_reader_is_alone(text: str, fault: str) -> None:
+    first, second = read_twice(template("bad.yaml", text), template("good.yaml"))
+    assert (first["good.yaml"], second["good.yaml"]) == ("", "")
+    assert first["bad.yaml"] == second["bad.yaml"]
+    assert fault in first["bad.yaml"]
+    assert first["bad.yaml"]
+
+
+def test_a_template_is_read_once_and_its_limits_are_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_process, "FILE_S", 0.05)
+    read = {"do": "templates", **api.TemplateFolder("/t", (template("a.yaml", COSTLY),)).as_dict()}
+    (row,) = worker_process.answer(read)["templates"]
+    assert row["fault"] == "it takes more than 0.05 s of the processor's time to read"
+
+    def greedy(*_: object) -> dict[str, Any]:
+        return {"a": "x" * (2 << 30)}
+
+    monkeypatch.setattr(api, "template_fields", greedy)
+    (row,) = worker_process.answer(read)["templates"]
+    assert row["fault"] == "it needs more than 512 MiB to read"
+    kept = worker_process._Kept(10)
+    for key in "abc":
+        kept.add(key, "1234")
+    kept.add("b", "12345")
+    assert [kept.get(key) for key in "abc"] == [None, "12345", "1234"]
+
+
+def test_templates_take_no_place_of_texts() -> None:
+    async def work() -> None:
+        slow = WorkerProcesses((sys.executable, "-c", "import time; time.sleep(9)"), limit_s=1.0)
+        folder = api.TemplateFolder("/t", (template("a.yaml"),))
+        folders = [asyncio.create_task(slow.templates(folder, f"u{n}")) for n in range(4)]
+        await asyncio.sleep(0.1)
+        async with asyncio.timeout(0.5), slow._texts.turn("kim"):
+            pass
+        await asyncio.gather(*folders, return_exceptions=True)
 
     asyncio.run(work())

@@ -161,9 +161,11 @@ def server(tmp_path: Path) -> Iterator[str]:
         for node in range(0 if away else 4):
             for cluster, value in (("lab", 1), ("other", 0)):
                 labels = f'{{cluster="{cluster}",node="n{node}"}}'
-                kept.setdefault("corral_node_usable", []).append(
-                    f"corral_node_usable{labels} {value} {at}"
-                )
+                samples = {"usable": value, "cpus": 96, "cpus_used": 24, "gpus": 0, "gpus_used": 0}
+                for name, sample in samples.items():
+                    kept.setdefault(f"corral_node_{name}", []).append(
+                        f"corral_node_{name}{labels} {sample} {at}"
+                    )
         labels = '{cluster="lab",node="n0",gpu="0"}'
         kept.setdefault("corral_gpu_watts", []).append(f"corral_gpu_watts{labels} 400 {at}")
     lines = [line for name in kept for line in (f"# TYPE {name} gauge", *kept[name])]
@@ -219,6 +221,9 @@ def test_a_real_prometheus(server: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert 15 <= usable.count(None) <= 40
     assert curves["nodes", "drained"].count(0.0) == usable.count(4.0), "a zero only where known"
     assert curves["queue", "pending"].count(0.0) == usable.count(4.0)
+    assert {value for value in curves["cpus", "allocated"] if value is not None} == {4 * 24.0}
+    assert {value for value in curves["cpus", "all"] if value is not None} == {4 * 96.0}
+    assert not [key for key in curves if key[0] == "gpus"], "a cluster without GPUs has no plot"
     assert set(curves["power", "GPUs"]) == {400.0}
     assert ("power", "nodes") not in curves
     assert [c["name"] for c in week["curves"] if c["what"] == "power"] == ["GPUs"]

@@ -12,6 +12,7 @@ steps read a request in JSON from standard input. Each may be called again after
 any point: a step begins from the archive, never from what it left.
 """
 
+import errno
 import grp
 import hashlib
 import json
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import tarfile
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 STAGING = Path("/var/lib/corral/restore")
@@ -32,6 +33,7 @@ STARTED = STAGING / "started"
 """Digest of the archive that is in place: Slurm runs with it, nodes may still have other keys."""
 CONF = Path("/etc/slurm/slurm.conf")
 PIECE = 1024 * 1024
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 ANSWER_S = 180
 
 
@@ -145,12 +147,13 @@ def number(lookup, name, kind):
         raise FailedError(f"there is no {kind} {name} on this machine") from None
 
 
-def placed(entry, file, path):
-    """Write one file with its owner and mode; it appears complete or not at all."""
-    new = path.with_name(f"{path.name}.corral-restore")
-    new.unlink(missing_ok=True)
+def placed(entry, file, folder, name):
+    """Write one file into an open folder with its owner and mode; complete or not at all."""
+    new = f"{name}.corral-restore"
+    with suppress(FileNotFoundError):
+        os.unlink(new, dir_fd=folder)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-    with os.fdopen(os.open(new, flags, 0o600), "wb") as to:
+    with os.fdopen(os.open(new, flags, 0o600, dir_fd=folder), "wb") as to:
         shutil.copyfileobj(file, to, PIECE)
         user = number(pwd.getpwnam, entry.uname, "user")
         group = number(grp.getgrnam, entry.gname, "group")
@@ -158,8 +161,51 @@ def placed(entry, file, path):
         os.fchmod(to.fileno(), entry.mode & 0o777)
         to.flush()
         os.fsync(to.fileno())
-    os.utime(new, (entry.mtime, entry.mtime))
-    new.replace(path)
+        os.utime(to.fileno(), (entry.mtime, entry.mtime))
+    os.replace(new, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+@contextmanager
+def below(top, parts, status):
+    """A folder below another one, open; one that is not there is made, for this owner.
+
+    Each part is opened alone: others than root may write there, and change a part meanwhile.
+    """
+    path = Path(top)
+    with no_link(path):
+        number = os.open(top, FOLDER)
+    try:
+        for part in parts:
+            path, above = path / part, number
+            with no_link(path):
+                number = made(part, above, status)
+            os.close(above)
+        yield number
+    finally:
+        os.close(number)
+
+
+@contextmanager
+def no_link(path):
+    """Name the part that is not a folder: so a link is refused."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENOTDIR):
+            raise
+        raise FailedError(f"{path} is a link: root would write where it leads") from None
+
+
+def made(part, above, status):
+    """A folder in an open one, which is made for this owner where it is not there."""
+    try:
+        os.mkdir(part, 0o700, dir_fd=above)
+    except FileExistsError:
+        return os.open(part, FOLDER, dir_fd=above)
+    number = os.open(part, FOLDER, dir_fd=above)
+    if os.fstat(number).st_uid == os.geteuid():  # else it was replaced meanwhile
+        os.fchown(number, status.st_uid, status.st_gid)
+    return number
 
 
 def extracted(prefix, folder, like):
@@ -167,14 +213,11 @@ def extracted(prefix, folder, like):
     status = like.stat()
     with entries(prefix) as members:
         for entry, file in members:
-            path = folder / entry.name.removeprefix(prefix)
-            for above in reversed(path.parents):
-                if above.is_relative_to(folder) and above != folder and above.is_symlink():
-                    raise FailedError(f"{above} is a link: root would write where it leads")
-                if above.is_relative_to(folder) and not above.exists():
-                    above.mkdir(mode=0o700)
-                    os.chown(above, status.st_uid, status.st_gid)
-            placed(entry, file, path)
+            *parts, name = entry.name.removeprefix(prefix).split("/")
+            if not {"", ".", ".."}.isdisjoint((*parts, name)):
+                raise FailedError(f"the archive has no file of the name {entry.name!r}")
+            with below(folder, parts, status) as number:
+                placed(entry, file, number, name)
 
 
 def state(request):
@@ -190,7 +233,7 @@ def state(request):
     new.chmod(status.st_mode & 0o7777)
     for path in like.glob("*.key"):  # a key of tokens that the archive does not have
         if not (new / path.name).exists():
-            subprocess.run(("cp", "-p", path, new), check=True)
+            subprocess.run(("cp", "-pP", path, new), check=True)
     if now.is_mount():
         for path in now.iterdir():
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
@@ -212,7 +255,8 @@ def keys(request):
         for entry, file in members:
             path = Path(f"/{entry.name}")
             if str(path) in request["keys"]:
-                placed(entry, file, path)
+                with below(path.parent.resolve(), (), None) as folder:
+                    placed(entry, file, folder, path.name)
                 there.add(str(path))
     for path in request["keys"] if there else ():
         if path not in there:

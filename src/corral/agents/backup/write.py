@@ -8,7 +8,10 @@
 
 Standard input is a request in JSON. The archive goes to standard output as lines of base64; the
 last line is ``@``, its bytes and their SHA-256. Nothing is written to a disk, except a copy of
-MLflow's SQLite file in a folder of root's, which is removed at once.
+MLflow's SQLite file, which MLflow's user makes in its own folder and which is removed at once.
+
+Other users than root write in the folders of state and artifacts: each part of a path below them
+is opened alone, and no link is followed (``folder_of``).
 
 Order and consistency:
 
@@ -33,14 +36,11 @@ import os
 import pwd
 import re
 import shutil
-import sqlite3
 import stat
 import subprocess
 import sys
 import tarfile
-import tempfile
 import time
-from contextlib import closing
 from pathlib import Path
 
 ETC = Path("/etc/slurm")
@@ -49,6 +49,21 @@ LINE = 32 * 1024
 SETTLE_S = 7.0
 ABSENT_TRIES = 20
 REPLACED_S = 60.0
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+# SQLite opens a database, its log and its journal by name, and writes to them: so not as root, in a
+# folder where others write. Its own backup is consistent while the server writes.
+SQLITE = """
+import os, shutil, sqlite3, stat, sys, tempfile
+from contextlib import closing
+if not stat.S_ISREG(os.lstat("mlflow.db").st_mode):
+    sys.exit("mlflow.db is not a plain file")
+with tempfile.TemporaryDirectory(prefix=".corral-backup-", dir=".") as private:
+    copy = os.path.join(private, "mlflow.db")
+    with closing(sqlite3.connect("mlflow.db")) as store, closing(sqlite3.connect(copy)) as to:
+        store.backup(to)
+    with open(copy, "rb") as file:
+        shutil.copyfileobj(file, sys.stdout.buffer, 1 << 20)
+"""
 COUNTED = re.compile(r"(?:.*_)?(?:job|assoc)_table|acct_table|user_table|qos_table")
 
 
@@ -222,20 +237,48 @@ def accounting(archive, database):
     return bounds, highest
 
 
-def opened(path):
+def folder_of(path, top):
+    """The folder of a path, open; below ``top`` no part of it is a link. None: it is not there."""
+    number = os.open(top, FOLDER)
+    for part in path.parent.relative_to(top).parts:
+        above = number
+        try:
+            number = os.open(part, FOLDER | os.O_NOFOLLOW, dir_fd=above)
+        except OSError as error:
+            # A link is refused as what is not a folder.
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                return None
+            raise
+        finally:
+            os.close(above)
+    return number
+
+
+def opened(path, top):
     """An open file; None when there is none.
 
     Between slurmctld's unlink and its link there is NAME.new, for however long it is not scheduled.
     """
+    folder = folder_of(path, top)
+    if folder is None:
+        return None
+    try:
+        return opened_in(folder, path)
+    finally:
+        os.close(folder)
+
+
+def opened_in(folder, path):
+    """The file of a path, whose folder is open; None when there is none."""
     tries, until = ABSENT_TRIES, time.monotonic() + REPLACED_S
     while tries:
         try:
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            return os.fdopen(os.open(path, flags), "rb")
+            return os.fdopen(os.open(path.name, flags, dir_fd=folder), "rb")
         except IsADirectoryError:
             return None
         except FileNotFoundError:
-            if not path.with_name(f"{path.name}.new").exists():
+            if not is_there(f"{path.name}.new", folder):
                 tries -= 1
             elif time.monotonic() > until:
                 raise FailedError(f"{path} is not there, and {path}.new is") from None
@@ -247,9 +290,18 @@ def opened(path):
     return None
 
 
-def add_file(archive, name, path):
-    """Add a regular file, when it is there."""
-    file = opened(path)
+def is_there(name, folder):
+    """Whether an open folder has an entry of this name."""
+    try:
+        os.stat(name, dir_fd=folder, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def add_file(archive, name, path, top=None):
+    """Add a regular file, when it is there; others than root may write below ``top``."""
+    file = opened(path, top or path.parent)
     if file is None:
         return
     with file:
@@ -259,11 +311,15 @@ def add_file(archive, name, path):
 
 
 def files_of(folder):
-    """Everything but folders in a folder and those below it."""
-    for place, folders, names in os.walk(folder):
+    """Everything but folders in a folder and those below it, each with its size."""
+    for place, folders, names, number in os.fwalk(folder):
         folders.sort()
         for name in sorted(names):
-            yield Path(place, name)
+            try:
+                size = os.stat(name, dir_fd=number, follow_symlinks=False).st_size
+            except FileNotFoundError:
+                continue  # it has just been removed
+            yield Path(place, name), size
 
 
 def state(archive, folder):
@@ -271,36 +327,43 @@ def state(archive, folder):
 
     A file that is just replaced is listed as NAME.new and NAME.old alone.
     """
+    folder = folder.resolve()
     names = set()
-    for path in files_of(folder):
+    for path, _ in files_of(folder):
         name = str(path.relative_to(folder))
         names.add(name.removesuffix(".new").removesuffix(".old"))
     # The state at its top before the folders of jobs' scripts.
     for name in sorted(names, key=lambda name: ("/" in name, name)):
-        add_file(archive, f"state/{name}", folder / name)
+        add_file(archive, f"state/{name}", folder / name, folder)
+
+
+def sqlite(archive, home):
+    """Add MLflow's SQLite file, read by the folder's owner."""
+    if not os.path.lexists(home / "mlflow.db"):
+        return
+    status = home.stat()
+    as_owner = {}
+    if os.geteuid() == 0:
+        as_owner = {"user": status.st_uid, "group": status.st_gid, "extra_groups": ()}
+    command = (sys.executable, "-I", "-c", SQLITE)
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, cwd=home, **pipes, **as_owner) as process:
+        archive.pieces("mlflow/sqlite", process.stdout)
+    if process.returncode:
+        raise FailedError(f"MLflow's store in {home} cannot be read")
 
 
 def mlflow(archive, place, artifacts, with_artifacts):
     """Add MLflow's store, the names of its artifacts, and on request those too."""
-    home = Path(place)
-    if (home / "mlflow.db").is_file():
-        # In a folder of root's: in MLflow's own a link could lead the copy elsewhere.
-        with tempfile.TemporaryDirectory(prefix=".corral-backup-", dir=home.parent) as private:
-            copy = Path(private, "mlflow.db")
-            # The backup of SQLite's own: consistent while the server writes.
-            with (
-                closing(sqlite3.connect(home / "mlflow.db")) as store,
-                closing(sqlite3.connect(copy)) as to,
-            ):
-                store.backup(to)
-            with copy.open("rb") as file:
-                archive.pieces("mlflow/sqlite", file)
+    sqlite(archive, Path(place))
     names = []
     folder = Path(artifacts)
-    for path in files_of(folder) if folder.is_dir() else ():
-        names.append(f"{path.lstat().st_size} {path.relative_to(folder)}\n")
+    if folder.is_symlink():
+        raise FailedError(f"{folder} is a link: root would read where it leads")
+    for path, size in files_of(folder) if folder.is_dir() else ():
+        names.append(f"{size} {path.relative_to(folder)}\n")
         if with_artifacts:
-            add_file(archive, f"mlflow/artifacts/{path.relative_to(folder)}", path)
+            add_file(archive, f"mlflow/artifacts/{path.relative_to(folder)}", path, folder)
     archive.add("mlflow/artifacts.txt", "".join(names).encode("utf-8", "surrogateescape"))
 
 
@@ -323,8 +386,9 @@ def written(request, archive):
     bounds, highest = accounting(archive, request["database"]) if request["database"] else ({}, 0)
     time.sleep(max(0.0, SETTLE_S - (time.monotonic() - begun)))
     state(archive, Path(request["state"]))
-    for path in files_of(ETC):
-        add_file(archive, f"etc/slurm/{path.relative_to(ETC)}", path)
+    etc = ETC.resolve()
+    for path, _ in files_of(etc):
+        add_file(archive, f"etc/slurm/{path.relative_to(etc)}", path, etc)
     for name, place in request["more"].items():
         add_file(archive, name, Path(place))
     if request["mlflow"] == "postgresql":
@@ -349,7 +413,7 @@ def main():
     lines = Lines(sys.stdout.buffer)
     try:
         written(request, Archive(lines))
-    except (FailedError, OSError, sqlite3.Error, subprocess.SubprocessError) as error:
+    except (FailedError, OSError, subprocess.SubprocessError) as error:
         sys.exit(f"the archive is incomplete: {error}")
     lines.end()
 

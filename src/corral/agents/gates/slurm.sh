@@ -58,11 +58,11 @@ nodes_seen() {
 }
 
 # node_free NODE SECONDS STATES: succeeds once no job of these states is on it; else, when the time is over, prints which ones
-# are, and ends with 3.
+# are, and ends with 3. Without their names: one may have any number of lines, of jobs that do not exist.
 node_free() (
   end=$(($(date +%s) + $2))
   while :; do
-    if jobs=$(timeout 10 squeue -h -w "$1" -t "$3" -o 'job %i (%u, %j, %M so far)'); then
+    if jobs=$(timeout 10 squeue -h -w "$1" -t "$3" -o 'job %i (%u, %M so far)'); then
       [ -n "$jobs" ] || exit 0
     else
       jobs=
@@ -79,7 +79,7 @@ node_free() (
 # pipeline has the status of its last command, so that a silent slurmctld would be an empty queue.
 jobs_cancel_all() (
   jobs=$(timeout 20 squeue -h -o %A) || exit 1
-  printf '%s\n' "$jobs" | sort -u | xargs -r timeout 60 scancel || exit 1
+  printf '%s\n' "$jobs" | sort -u | grep -x '[0-9][0-9]*' | xargs -r timeout 60 scancel -- || exit 1
   i=0
   while jobs=$(timeout 20 squeue -h -t "$1" -o %A) || exit 1; [ -n "$jobs" ]; do
     i=$((i + 1))

@@ -266,9 +266,10 @@ job_program() (
   exit 0
 )
 
-# templates_list MOUNT TOP KIND MOST LONGEST ACCOUNT...: of each job file in MOUNT/TOP/KIND its name in base64 and its owner, and
+# templates_list MOUNT TOP KIND MOST LONGEST BYTES SECONDS ACCOUNT...: of each job file in MOUNT/TOP/KIND its name in base64 and its owner, and
 # on the next line its text in base64 or its trouble; "more" where there are more than MOST. Folder and files must be root's, so
-# that no user fills in others' forms. Then those of each account's team, in a folder of that name there.
+# that no user fills in others' forms. Then those of each account's team, in a folder of that name there; a team's files have
+# BYTES together at most and are read for SECONDS, so that no team takes the others' place.
 templates_list() (
   folder=$1/$2/$3 most=$4 longest=$5
   [ -e "$folder" ] || [ -L "$folder" ] || exit 0
@@ -277,16 +278,17 @@ templates_list() (
     echo "$folder cannot be read" >&2
     exit 1
   fi
-  templates_in template_trouble "$most" "$longest"
-  shift 5
+  bytes=$6 seconds=$7
+  templates_in template_trouble "$most" "$longest" $((most * longest)) 30
+  shift 7
   for account; do
-    team_templates "$account" "$most" "$longest"
+    team_templates "$account" "$most" "$longest" "$bytes" "$seconds"
   done
 )
 
-# templates_in TROUBLE MOST LONGEST: the job files of the working folder that the function TROUBLE has nothing against.
+# templates_in TROUBLE MOST LONGEST BYTES SECONDS: the job files of the working folder that the function TROUBLE has nothing against.
 templates_in() {
-  count=0
+  count=0 total=0 until=$(($(date +%s) + $5))
   for file in ./*.yaml ./*.yml; do
     [ -e "$file" ] || [ -L "$file" ] || continue
     count=$((count + 1))
@@ -295,17 +297,23 @@ templates_in() {
       break
     fi
     printf 'file %s %s\n' "$(printf %s "${file#./}" | base64 -w0)" "$(stat -c %U "$file")"
-    trouble=$("$1" "$file" "$3")
+    if [ "$(date +%s)" -ge "$until" ]; then
+      trouble="it is not read: the files before it take more than $5 s"
+    else
+      trouble=$("$1" "$file" "$3")
+      total=$((total + $(stat -c %s "$file")))
+      [ -n "$trouble" ] || [ "$total" -le "$4" ] || trouble="it is not read: it and the files before it have more than $4 bytes"
+    fi
     if [ -n "$trouble" ]; then
       printf 'trouble %s\n' "$trouble"
     else
       # A pipe that comes in the place of a file meanwhile is not waited for.
-      printf 'text %s\n' "$(timeout 5 head -c "$3" "$file" | base64 -w0)"
+      printf 'text %s\n' "$(timeout 2 head -c "$3" "$file" | base64 -w0)"
     fi
   done
 }
 
-# team_templates ACCOUNT MOST LONGEST: those of an account's team, behind a line "team ACCOUNT" and, where none is taken, why.
+# team_templates ACCOUNT MOST LONGEST BYTES SECONDS: those of an account's team, behind a line "team ACCOUNT" and, where none is taken, why.
 # The folder is in root's, which nobody else can replace; root gives it to a user or a group, who alone may write there.
 team_templates() (
   [ -e "$1" ] || [ -L "$1" ] || exit 0
@@ -320,7 +328,7 @@ team_templates() (
     # shellcheck disable=SC2030 # what is called below has them
     group=$(stat -c %g .) owner=$(stat -c %u .) shared=
     if stat -c %A . | grep -q '^.....w'; then shared=yes; fi
-    templates_in team_trouble "$2" "$3"
+    templates_in team_trouble "$2" "$3" "$4" "$5"
   fi
 )
 

@@ -11,19 +11,22 @@ secret of them. Where a user's text goes: the name of a job into a header
 without control characters, and into JSON, where it is code in chats' markup and mentions nobody. An
 address of a webhook is the administrator's alone, and no redirection is followed.
 
-A message is tried five times within 20 minutes, then it is dropped with a line in the journal.
+A message is tried five times within 20 minutes, then it is dropped with a line in the journal. One
+process sends all messages: who answers too slowly is not asked again in the same round.
 """
 
 import http.client
 import json
 import os
 import re
+import signal
 import smtplib
 import socket
 import ssl
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
 from email.message import EmailMessage
 from email.utils import formatdate, make_msgid
 from http import HTTPStatus
@@ -37,6 +40,9 @@ DELAYS_S = (10, 40, 150, 900)
 KNOWN_S = 20
 """So long after a job's end accounting is asked again where it does not have the end yet."""
 TIMEOUT_S = 20
+"""For each read of an answer."""
+WITHIN_S = 40
+"""For a complete one: whoever sends single bytes would hold up all other messages."""
 MOST_TO = 8
 """Recipients of a message."""
 IDLE = 0.05
@@ -69,8 +75,15 @@ matching take up to 30 s (docs/guide/notify.md)."""
 LEAST_S = 1
 """With less time left the doctor is not asked."""
 NO_TIME = {"error": "there was no time to look for it, other failed jobs took it"}
+QUERY_S = 20
 MANY = 50
 """With more messages than these waiting the doctor is not asked: each answer takes seconds."""
+MOST_MEASURED = 40
+"""Tasks of an array whose GPUs are measured, those with the most GPU hours, as on the page."""
+ARRAY_S = 30
+"""Seconds that this may take: all messages wait for it."""
+MOST_NAMED = 5
+"""Tasks that a message names."""
 MOST_FINDINGS = 3
 LONGEST_ANSWER = 1 << 20
 
@@ -176,12 +189,44 @@ def ended_job(rows):
     return known
 
 
+SLOW = set()
+"""Whoever took longer than ``TIMEOUT_S`` in this round of the queue."""
+
+
+@contextmanager
+def within(whom, limit=None):
+    """End what takes longer, by TimeoutError; in the main thread.
+
+    Raises:
+        TimeoutError: also at once, where they were too slow in this round already.
+    """
+    limit = WITHIN_S if limit is None else limit
+    if whom in SLOW:
+        raise TimeoutError("it was too slow a moment ago")
+
+    def late(*_):
+        raise TimeoutError(f"its answer is not complete after {limit:g} s")
+
+    began = time.monotonic()
+    before = signal.signal(signal.SIGALRM, late)
+    # Once more each second: smtplib sends QUIT after an error and waits for that answer too.
+    signal.setitimer(signal.ITIMER_REAL, limit, 1)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+        if time.monotonic() - began >= min(TIMEOUT_S, limit):
+            SLOW.add(whom)
+
+
 def query(conf, text, at):
     """Prometheus' samples; none where it does not answer."""
     try:
         words = urlencode({"query": text, "time": at})
         url = f"{conf['prometheus'].rstrip('/')}/api/v1/query?{words}"
-        return json.loads(request("GET", url, None)[1])["data"]["result"]
+        with within("Prometheus", QUERY_S):
+            return json.loads(request("GET", url, None)[1])["data"]["result"]
     except (OSError, ValueError, KeyError, TypeError, http.client.HTTPException):
         return []
 
@@ -366,14 +411,89 @@ def ended_so(conf, job, number):
     return ANSWERS[key]
 
 
-def array_states(rows):
-    """``4 COMPLETED, 1 FAILED`` of an array's tasks."""
-    counts = {}
+def array_tasks(rows):
+    """Accounting's rows by the task that has run, by its number; without tasks that never ran."""
+    tasks = {}
     for row in rows:
-        if "." not in row["JobIDRaw"] and "[" not in row["JobID"]:
-            state = row["State"].split()[0]
-            counts[state] = counts.get(state, 0) + 1
-    return ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        tasks.setdefault(row["JobIDRaw"].split(".")[0], []).append(row)
+    return {
+        number: each
+        for number, each in tasks.items()
+        if any("." not in row["JobIDRaw"] and "[" not in row["JobID"] for row in each)
+    }
+
+
+def array_use(conf, tasks):
+    """What an array's tasks used of what they were given, all together.
+
+    Of memory it is the task that came nearest to what it asked for. GPUs are those of the tasks
+    that were measured: ``gpu_share`` and ``idle_gpus`` are None where none was.
+    """
+    jobs = {number: ended_job(rows) for number, rows in tasks.items()}
+    states = [job["state"] for job in jobs.values()]
+    ends = time.monotonic() + ARRAY_S
+    by_gpu_hours = sorted(jobs, key=lambda n: -jobs[n]["gpus"] * jobs[n]["elapsed_s"])
+    for number in by_gpu_hours[:MOST_MEASURED]:
+        if time.monotonic() < ends:
+            measure_gpus(conf, jobs[number], number)
+    timed = [job for job in jobs.values() if job["cpu_s"] is not None]
+    of_memory = [j for j in jobs.values() if j["memory_used_mib"] is not None and j["memory_mib"]]
+    fullest = max(of_memory, key=lambda j: j["memory_used_mib"] / j["memory_mib"], default={})
+    measured = [job for job in jobs.values() if job["gpu_share"] is not None]
+    idle = [job for job in jobs.values() if job["idle_gpus"] is not None]
+    gpu_s = sum(job["gpus"] * job["elapsed_s"] for job in measured)
+    busy_s = sum(job["gpu_share"] * job["gpus"] * job["elapsed_s"] for job in measured)
+    return {
+        "tasks": {state: states.count(state) for state in sorted(set(states))},
+        "cpu_s": sum(job["cpu_s"] for job in timed) if timed else None,
+        "cpu_given_s": sum(job["cpus"] * job["elapsed_s"] for job in timed) or None,
+        "memory_mib": fullest.get("memory_mib"),
+        "memory_used_mib": fullest.get("memory_used_mib"),
+        "gpus": sum(job["gpus"] for job in jobs.values()),
+        "gpus_measured": sum(job["gpus"] for job in measured),
+        "gpu_share": busy_s / gpu_s if gpu_s else None,
+        "idle_gpus": sum(job["idle_gpus"] for job in idle) if idle else None,
+        "idle_tasks": [r[0]["JobID"] for number, r in tasks.items() if jobs[number]["idle_gpus"]],
+    }
+
+
+USES = {}
+"""What arrays used, by number and message: a message has many recipients and tries."""
+
+
+def array_used_so(conf, rows, message, number):
+    """What an array used; it is measured once."""
+    key = number, message["at"]
+    if key not in USES:
+        if len(USES) >= MANY:
+            USES.clear()
+        USES[key] = array_use(conf, array_tasks(rows))
+    return USES[key]
+
+
+def array_lines(use):
+    """An array's tasks by state, what all of them used, and which of their GPUs did nothing."""
+    counts = ", ".join(f"{count} {state}" for state, count in use["tasks"].items())
+    words = ["CPU time not measured", "memory not measured"]
+    if use["cpu_s"] is not None and use["cpu_given_s"]:
+        used, given = use["cpu_s"] / 3600, use["cpu_given_s"] / 3600
+        words[0] = f"{used:.2f} of {given:.2f} CPU hours ({used / given:.0%})"
+    if use["memory_mib"]:
+        share = use["memory_used_mib"] / use["memory_mib"]
+        given = gib(use["memory_mib"])
+        words[1] = f"at most {gib(use['memory_used_mib'])} of {given} of memory ({share:.0%})"
+    if use["gpus"]:
+        gpus, measured = plural(use["gpus"], "GPU"), use["gpus_measured"]
+        busy = f"{measured} of {gpus} measured, {use['gpu_share'] or 0:.0%} busy"
+        words.append(busy if measured else "GPUs not measured")
+    lines = [f"tasks: {counts}", f"used: {', '.join(words)}".replace("%", " %")]
+    if use["idle_gpus"]:
+        names = use["idle_tasks"]
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        which = f"{', '.join(names[:MOST_NAMED])}{more}"
+        gpus = plural(use["gpus"], "GPU")
+        lines.append(f"{use['idle_gpus']} of {gpus} idle: busy less than 5 % of the time ({which})")
+    return lines
 
 
 def composed(conf, message):
@@ -402,8 +522,9 @@ def composed(conf, message):
         open_ = not rows or any(row["State"] in conf["going_on"] for row in rows)
         if open_ and time.time() - message["at"] < KNOWN_S:
             raise UnknownEndError("accounting does not know the end yet")
-        if every and rows:
-            lines.append(f"tasks: {array_states(rows)}")
+        if every:
+            shown |= array_used_so(conf, rows, message, number)
+            lines += array_lines(shown) if shown["tasks"] else []
         elif rows:
             job = ended_job(rows)
             measure_gpus(conf, job, number)
@@ -461,7 +582,7 @@ def send_mail(conf, to, head, lines):
     mail.set_content("\n".join((plain(head), "", *(plain(line, TEXT) for line in lines), "")))
     context = ssl.create_default_context()
     try:
-        with connected(relay, context) as smtp:
+        with within("the relay"), connected(relay, context) as smtp:
             if relay["tls"] == "starttls":
                 smtp.starttls(context=context)
             if relay["user"]:
@@ -512,7 +633,8 @@ def send_hook(conf, name, head, lines, facts):
     text = "\n".join((f"`{marked(plain(head))}`", *(marked(plain(line, TEXT)) for line in lines)))
     body = json.dumps({"text": text, **facts}).encode()
     try:
-        status, _ = request("POST", url, body)
+        with within(f"webhook {name}"):
+            status, _ = request("POST", url, body)
     except (OSError, ValueError, http.client.HTTPException) as error:
         # The address may be the secret: of the error its kind alone is shown.
         raise LaterError(f"webhook {name}: {type(error).__name__}") from error
@@ -580,6 +702,7 @@ def main():
     next_at, tries = {}, {}
     while paths := sorted((SPOOL / "queue").iterdir()):
         SPENT.clear()
+        SLOW.clear()
         for path in paths:
             if next_at.get(path, 0) > time.monotonic():
                 continue

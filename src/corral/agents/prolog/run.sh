@@ -61,6 +61,8 @@ lastuserjob() {
   done
 }
 
+# A line of CPU_IDs= in a job's name or comment can only make a job of all CPUs one of fewer, as its user may ask for
+# anyway: Slurm's own lines are there too.
 exclusive() {
   timeout 30 scontrol show -d job "$job" 2>/dev/null | awk -v all="$(nproc --all)" '
     match($0, / CPU_IDs=[0-9,-]+/) {

@@ -33,14 +33,21 @@ jobs_cancel() (
   done
 )
 
-# jobs_clean USERS NAME: what a broken-off check left in the queue, and its folders; those stay where squeue fails, as a job
-# may still use them.
+# jobs_clean NAME USER...: what a broken-off check left in the queue, jobs whose names begin so, and its folders; those stay
+# where squeue fails, as a job may still use them. Cancelled by user and name: a name may have any number of lines, and what a
+# user writes there can name no job of others.
 jobs_clean() (
-  queue=$(timeout 10 squeue -h -u "$1" -o '%i %j' 2>/dev/null) || exit 1
-  jobs=$(printf '%s\n' "$queue" | sed -n "s/^\([0-9]*\) $2.*/\1/p")
-  # shellcheck disable=SC2086 # their numbers
-  [ -z "$jobs" ] || timeout 10 scancel -Q $jobs
-  rm -rf "/tmp/$2".*
+  name=$1
+  shift
+  for user; do
+    [ -n "$user" ] || continue # squeue and scancel would take all
+    queue=$(timeout 10 squeue -h -u "$user" -o %j 2>/dev/null) || exit 1
+    # scancel takes one name.
+    for job in $(printf '%s\n' "$queue" | grep -x "$name[A-Za-z0-9-]*" | sort -u); do
+      timeout 10 scancel -Q -u "$user" -n "$job"
+    done
+  done
+  rm -rf "/tmp/$name".*
 )
 
 # watched USER NAME SCRIPT: the script, with a line "@ waits REASON" while a job of the name pends.

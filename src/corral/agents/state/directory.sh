@@ -202,7 +202,7 @@ group_members() (
   printf '%s\n' "${entry##*:}" | tr , '\n' | grep . || :
 )
 
-# member_fault USER GROUP: why the member gets no account, "" where nothing is wrong; "gone" where there is no such person.
+# member_fault USER GROUP: why the member gets no account, "" where nothing is wrong; "gone" where the person is not known.
 member_fault() (
   user=$1 group=$2
   case $user in

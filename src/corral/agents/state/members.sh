@@ -26,11 +26,12 @@ leaving_probe() (
   done
 )
 
-# jobs_end SECONDS OPTION...: waits until squeue lists no such jobs; fails with their names when the time is over.
+# jobs_end SECONDS OPTION...: waits until squeue lists no such jobs; fails with their numbers when the time is over;
+# a name may have any number of lines.
 jobs_end() (
   limit=$1 end=$(($(date +%s) + $1))
   shift
-  while jobs=$(squeue -h "$@" -o '%i of %u (%j) %T on %N in %P') || exit 1; [ -n "$jobs" ]; do
+  while jobs=$(squeue -h "$@" -o '%i of %u %T on %N in %P') || exit 1; [ -n "$jobs" ]; do
     if [ "$(date +%s)" -ge "$end" ]; then
       printf 'after %s s these jobs are still there:\n%s\n' "$limit" "$jobs" >&2
       echo 'wait for them or cancel them, then run the same command again' >&2

@@ -12,13 +12,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final, cast
 
 from corral.api.output import write_folder, write_output
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.inspect.facts import Facts
 from corral.slurm.adopt.conversion import cluster_file
 from corral.slurm.adopt.machine import Machine
 from corral.slurm.adopt.review import bytes_of, corrected, judge, source_of
 from corral.slurm.adopt.source import CONFS, Kind, Source, is_template_name, kind_of, placeholder
-from corral.slurm.adopt.view import NAMES_AT_MOST, Existing, names_in_all
+from corral.slurm.adopt.view import NAMES_AT_MOST, NOT_GIVEN, Existing, names_in_all
 from corral.slurm.version import SlurmVersion
 from corral.spec.findings import Finding, shown
 from corral.spec.load import load_text
@@ -270,7 +270,7 @@ def machine_from_file(node: str, path: Path | str) -> Machine:
         return machine_of(Facts.from_dict(fields), fields)
     except OSError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="--facts NODE=FILE"
+            Code.NOT_FOUND, cannot_read(path, error), hint="--facts NODE=FILE"
         ) from error
     except (ValueError, TypeError) as error:
         raise CorralError(
@@ -309,12 +309,12 @@ def _add(sources: dict[str, Source], path: Path, kind: Kind | None = None) -> No
         data = path.read_bytes()
     except FileNotFoundError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"no file {path}", hint="name a folder such as /etc/slurm, or files"
+            Code.NOT_FOUND,
+            f"{path} does not exist",
+            hint="name a folder such as /etc/slurm, or files",
         ) from error
     except OSError as error:
-        raise CorralError(
-            Code.USAGE, f"{path} cannot be read: {error.strerror}", hint="read it as root"
-        ) from error
+        raise CorralError(Code.USAGE, cannot_read(path, error), hint="read it as root") from error
     source = source_of(str(path), data, stat.S_IMODE(seen.st_mode))
     if kind is not None:
         source = Source(source.name, Kind.OTHER, source.text, source.mode)
@@ -340,7 +340,7 @@ def _included(sources: dict[str, Source]) -> None:
                 folder = Path(source.name).parent
                 for placed, why in existing.confs[kind].lost:
                     include = PurePosixPath(placed.line.include.replace("%c", name))
-                    if "no such file" in why:
+                    if why == NOT_GIVEN:
                         path = next((p for p in _places(folder, include) if p.is_file()), None)
                         if path is not None:
                             _add(sources, path, Kind.OTHER)

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from corral.api.config.entry_edits import SECTIONS, EntryEdit, EntryField, edited, entry_fields
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.roles.machine.people import declared_accounts
-from corral.spec.findings import Finding
+from corral.spec import explain
+from corral.spec.findings import Finding, near_file
 from corral.spec.load import BYTES_AT_MOST, load_text
 from corral.spec.models import ClusterSpec
 from corral.spec.tree import parse
@@ -72,7 +73,9 @@ def read_file(path: Path | str) -> FileText:
             return FileText(place, file.read(BYTES_AT_MOST + 1).decode())
     except (OSError, ValueError) as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{place} cannot be read: {error}", hint="name the cluster file"
+            Code.NOT_FOUND,
+            cannot_read(place, error),
+            hint=near_file(place, "*.y*ml") or "name the cluster file",
         ) from error
 
 
@@ -95,7 +98,11 @@ def edit_entry(
     """
     if section not in SECTIONS:
         raise CorralError(
-            Code.USAGE, f"{section} cannot be changed so", hint=f"one of: {', '.join(SECTIONS)}"
+            Code.USAGE,
+            f"{section} is not a list that can be edited",
+            hint=f"write {near} in its place"
+            if (near := explain.near(section, SECTIONS))
+            else f"write one of {', '.join(SECTIONS)} in its place",
         )
     before = require_unchanged(path, digest) if digest else read_file(path)
     text = edited(before.text, EntryEdit(section, name, words))

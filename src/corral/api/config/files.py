@@ -25,7 +25,7 @@ def load(path: Path | str) -> ClusterSpec:
     """Read a cluster file that must be valid.
 
     Raises:
-        SpecInvalidError: it has errors, all of them in ``findings``, or there is no such file.
+        SpecInvalidError: it has errors, all of them in ``findings``, or the file does not exist.
     """
     return completed(load_or_raise(Path(path)))
 

@@ -27,7 +27,7 @@ def spec_of(name: str) -> ClusterSpec:
     """The cluster file that was last applied under this name, else the cluster of a profile.
 
     Raises:
-        CorralError: NOT_FOUND, none was, and there is no such profile; PARSE_FAILED, another
+        CorralError: NOT_FOUND, no cluster and no profile has the name; PARSE_FAILED, another
             Corral's record or profile; USAGE, no name.
     """
     fields = _recorded(name)

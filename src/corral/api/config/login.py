@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from corral.api.config import profiles
 from corral.apply.connection import Connection
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.extras import own_version
 from corral.hosts import sshkeys
 from corral.hosts.keysetup import shown_keys
@@ -266,7 +266,7 @@ async def login_rest(
     )
     client_spec(profile, Path())
     await asyncio.to_thread(profiles.keep, profile, "", token=token)
-    return LoggedIn(profile, (f"the token expires: {shown_end(expires)}",))
+    return LoggedIn(profile, (f"the token expires: {shown_end(expires)}", *rest.notes))
 
 
 def _same_cluster(client: ClientFile, rest: RestClient) -> None:
@@ -323,7 +323,7 @@ def _identity(path: Path) -> Path:
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
-            f"the private key {path} cannot be read: {error.strerror}",
+            cannot_read(f"the private key {path}", error),
             hint="name a private key of yours, without .pub: --identity FILE",
         ) from error
 

@@ -30,7 +30,7 @@ def profiles() -> tuple[str, ...]:
 
 
 def profile_spec(name: str) -> ClientSpec | None:
-    """The cluster of a profile; None where there is no such profile.
+    """The cluster of a profile; None where the profile does not exist.
 
     Raises:
         CorralError: PARSE_FAILED, it is a newer Corral's or damaged; USAGE, no name.
@@ -52,7 +52,7 @@ def logout(name: str) -> None:
     """Remove a profile from this machine; nothing changes on the cluster.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such profile; USAGE, no name.
+        CorralError: NOT_FOUND, the profile does not exist; USAGE, no name.
     """
     folder = place_of(name)
     if not (folder / FILE).is_file():

@@ -129,7 +129,7 @@ def compare_proofs(name: str, before: str, after: str) -> Comparison:
         after: the same.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such proof; USAGE, both are the same one.
+        CorralError: NOT_FOUND, the proof does not exist; USAGE, both are the same one.
     """
     history = proofs(name)
     first, second = chosen_proof(history, before), chosen_proof(history, after)

@@ -148,10 +148,10 @@ class _Reader:
         self._file = file
         self._emit = emit
 
-    def line(self, line: str) -> None:
+    def line(self, line: str) -> asyncio.Future[None] | None:
         if line.startswith("@"):
             self._end = line
-            return
+            return None
         data = base64.b64decode(line, validate=True)
         self._file.write(data)
         self._sum.update(data)
@@ -159,6 +159,7 @@ class _Reader:
             read = (self.size + len(data)) // 1024**2
             self._emit(Event(Kind.NOTE, "backup", message=f"{read} MB read"))
         self.size += len(data)
+        return self._file.room()
 
     def require_end(self, node: str) -> None:
         if self._end != f"@ {self.size} {self._sum.hexdigest()}":

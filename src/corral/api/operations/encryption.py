@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import queue
 import re
@@ -16,8 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final, TypeVar
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.providers.containers.limited_stream import Readable
+from corral.spec.findings import near_file
 from corral.spec.values import AGE_RECIPIENT
 
 if sys.version_info >= (3, 14):
@@ -28,6 +30,8 @@ else:
 T = TypeVar("T")
 END_S: Final = 60.0
 """So long age and gpg get to write what they hold."""
+HELD: Final = 8 * 1024 * 1024
+"""Bytes that were written and are not on the disk, at most, but for what one read brings."""
 _PIECE: Final = 1024 * 1024
 _CHECKED: Final[Mapping[int, int]] = {zstd.CompressionParameter.checksum_flag: 1}
 _RECIPIENT: Final = re.compile(AGE_RECIPIENT.pattern)
@@ -128,7 +132,8 @@ def _tool(name: str, package: str) -> str:
 class EncryptedFile:
     """A file that is written compressed and encrypted, under its name only when it is complete.
 
-    A thread does the work, so that ``write`` never waits for a disk or another program.
+    A thread does the work, so that ``write`` never waits for a disk or another program. Who writes
+    more than ``HELD`` bytes ahead of it waits for ``room``.
 
     Args:
         path: the file; it must not be there yet.
@@ -143,6 +148,10 @@ class EncryptedFile:
         self._partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
         self._error: BaseException | None = None
         self._pieces: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._held = 0
+        self._ended = self._closed = False
+        self._room: asyncio.Future[None] | None = None
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115  # closed by close()
         if path.exists() or path.is_symlink():
             raise CorralError(
@@ -185,7 +194,21 @@ class EncryptedFile:
         """
         if self._error is not None:
             raise self._failure()
+        with self._lock:
+            self._held += len(data)
         self._pieces.put(data)
+
+    def room(self) -> asyncio.Future[None] | None:
+        """What is done once the disk has taken most of what was written; None: it has.
+
+        Called in the event loop. It is done after an error too, which the next ``write`` raises.
+        """
+        with self._lock:
+            if self._ended or self._held <= HELD:
+                return None
+            if self._room is None or self._room.done():
+                self._room = asyncio.get_running_loop().create_future()
+            return self._room
 
     def finish(self) -> int:
         """Write the rest, and give the file its name. This waits: call it in a thread.
@@ -208,6 +231,7 @@ class EncryptedFile:
 
     def close(self) -> None:
         """End what still runs; a file that is not complete is removed."""
+        self._closed = True
         self._pieces.put(None)
         if self._process is not None and self._process.poll() is None:
             self._process.kill()
@@ -222,10 +246,25 @@ class EncryptedFile:
     def _work(self) -> None:
         try:
             with self._pipe, zstd.ZstdFile(self._pipe, "w", options=_CHECKED) as packed:
-                while (piece := self._pieces.get()) is not None:
+                while (piece := self._pieces.get()) is not None and not self._closed:
                     packed.write(piece)
+                    self._taken(len(piece))
         except BaseException as error:  # without it a cut archive would get the name
             self._error = error
+        finally:
+            self._taken(0, ended=True)
+
+    def _taken(self, size: int, *, ended: bool = False) -> None:
+        """So much is written, or nothing more is; who waits for room goes on."""
+        with self._lock:
+            self._held -= size
+            self._ended |= ended
+            room = self._room
+            if room is None or (self._held > HELD // 2 and not self._ended):
+                return
+            self._room = None
+        with suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            room.get_loop().call_soon_threadsafe(_settle, room)
 
     def _failure(self) -> CorralError:
         process = self._process
@@ -243,6 +282,11 @@ class EncryptedFile:
             tail=_tail(self._messages),
             hint="check the recipients",
         )
+
+
+def _settle(room: asyncio.Future[None]) -> None:
+    if not room.done():
+        room.set_result(None)
 
 
 def _cannot_write(path: Path, error: BaseException) -> CorralError:
@@ -281,13 +325,24 @@ def read_encrypted(path: Path, identities: Sequence[Path], work: Callable[[Reada
             argv = _decryption(path, head, identities)
             return _decrypted(path, argv, file, work)
     except FileNotFoundError as error:
-        raise CorralError(
-            Code.NOT_FOUND, f"no archive at {path}", hint="corral backup makes one"
-        ) from error
+        raise _no_archive(path) from error
     except OSError as error:
-        raise CorralError(
-            Code.USAGE, f"{path} cannot be read: {error.strerror}", hint="check the file"
-        ) from error
+        raise CorralError(Code.USAGE, cannot_read(path, error), hint="check the file") from error
+
+
+def require_archive(path: Path) -> None:
+    """Refuse a file that does not exist, before any machine is asked.
+
+    Raises:
+        CorralError: NOT_FOUND.
+    """
+    if not path.exists():
+        raise _no_archive(path)
+
+
+def _no_archive(path: Path) -> CorralError:
+    hint = near_file(path) or "write one with: corral backup FILE"
+    return CorralError(Code.NOT_FOUND, f"archive {path} does not exist", hint=hint)
 
 
 def _decryption(path: Path, head: bytes, identities: Sequence[Path]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from corral.api.lifecycle import deployment
 from corral.api.operations.backup import LIMIT_S, on_controller, succeeded
 from corral.api.operations.backup_archive import About, Archive, read_archive
-from corral.api.operations.encryption import read_encrypted
+from corral.api.operations.encryption import read_encrypted, require_archive
 from corral.apply.connection import Connection
 from corral.apply.journal import cluster_lock
 from corral.errors import BAD_JSON, Code, CorralError
@@ -134,9 +134,9 @@ async def plan_restore(
         identities: private keys for an archive that is encrypted by age.
 
     Raises:
-        CorralError: NOT_FOUND, the cluster is not up or there is no such file; USAGE, it cannot be
-            decrypted, is damaged or of another cluster; NOT_GOOD, its Slurm or Corral is too new
-            or too old.
+        CorralError: NOT_FOUND, the cluster is not up or the file does not exist; USAGE, it
+            cannot be decrypted, is damaged or of another cluster; NOT_GOOD, its Slurm or Corral is
+            too new or too old.
     """
     if spec.slurm.backup_controller:
         raise CorralError(
@@ -145,6 +145,7 @@ async def plan_restore(
             hint="take slurm.backup_controller out of the file; corral up; corral restore; put it "
             "back; corral up",
         )
+    await asyncio.to_thread(require_archive, path)
     begin = time.monotonic()
     emit(Event(Kind.PHASE_STARTED, "check", message=f"checking {path}"))
     async with await Connection.open(spec) as connection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -305,7 +306,7 @@ async def _jobs(session: Connection, month: Month, unit: str) -> tuple[Usage, di
         CorralError: COMMAND_FAILED.
     """
     total, accounts = Usage(), dict[str, Usage]()
-    question = runs(month.first, month.last)
+    question = runs(f"m{secrets.token_hex(8)}", month.first, month.last)
 
     def on_line(line: str) -> None:
         for run in question.parse(line):

@@ -24,7 +24,12 @@ TEMPLATES: Final = "templates"
 MOST_TEMPLATES: Final = 100
 LONGEST_TEMPLATE: Final = 1 << 15
 """Bytes; a job file of ``examples/`` has a few hundred."""
+LONGEST_TEAM: Final = 1 << 20
+"""Bytes of a team's files together: those of 20 teams fit into what a command may print."""
 MOST_ACCOUNTS: Final = 20
+_TEAM_S: Final = 10
+_TEAMS_S: Final = 40
+_ALL_S: Final = 120
 _USER: Final = "jobs/user.sh"
 _ACCOUNT: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 """An account whose name is that of a folder; no other one has templates."""
@@ -72,7 +77,8 @@ class TemplateFolder:
 def templates_script(mount: str, accounts: Sequence[str] = ()) -> Script:
     """Prints the folder's files, and those of the accounts' teams."""
     named = [name for name in accounts if _ACCOUNT.fullmatch(name)][:MOST_ACCOUNTS]
-    most = (MOST_TEMPLATES, LONGEST_TEMPLATE)
+    seconds = min(_TEAM_S, _TEAMS_S // max(1, len(named)))
+    most = (MOST_TEMPLATES, LONGEST_TEMPLATE, LONGEST_TEAM, seconds)
     return call(_USER, "templates_list", mount, TOP, TEMPLATES, *most, *named)
 
 
@@ -100,7 +106,7 @@ async def job_templates(
         return TemplateFolder("")
     script = as_user(user, templates_script(spec.storage[0].mount, accounts))
     async with reached(spec, here=here) as (fleet, controller):
-        result = await fleet.run(controller, script, timeout=60)
+        result = await fleet.run(controller, script, timeout=_ALL_S)
     refused = next((x for x in unsafe_folders(result.stderr) if owner_fault(x)), None)
     if not result.ok and refused:
         return TemplateFolder(path, trouble=refused.shown)

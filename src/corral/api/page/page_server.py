@@ -18,12 +18,12 @@ from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from corral.api.operations.nodes import login
 from corral.api.page.token_store import tokens_file
 from corral.apply.connection import Connection
-from corral.errors import Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError
 from corral.extras import missing_extra
 from corral.hosts.forward import UP
 from corral.hosts.openssh import control_dir, control_path
@@ -35,7 +35,7 @@ from corral.inspect.slurm import RELEASE
 from corral.passwords import SUDO, person
 from corral.providers.lookup import here, providers_of
 from corral.roles.services.metrics import PROMETHEUS
-from corral.runtime.http_client import HttpClient, RefusedError
+from corral.runtime.http_client import HttpClient, RefusedError, Response
 from corral.runtime.threads import abandonable
 from corral.slurm.version import SlurmVersion, has
 from corral.spec.models import ClusterSpec
@@ -82,6 +82,8 @@ def _report(answers: Mapping[str, Result | CorralError]) -> None:
 
 REST_PORT: Final = 6820
 UP_S: Final = 30.0
+CODE_S: Final = 30.0
+"""For the answer to one question to the page."""
 NEEDED: Final = ("fastapi", "httpx", "uvicorn")
 
 
@@ -413,8 +415,34 @@ def _post(url: str, token: str) -> dict[str, Any]:
     headers = {"Content-Type": "application/json"}
     # No proxy of the environment: it would get the token.
     client = HttpClient(proxies=False)
-    answer = client.send("POST", url, body, headers=headers, timeout_s=15, at_most=1 << 16)
-    return json.loads(answer.body)
+    answer = client.send(
+        *("POST", url, body), headers=headers, timeout_s=15, within_s=CODE_S, at_most=1 << 16
+    )
+    return fields_of(answer, "code")
+
+
+def fields_of(answer: Response, needed: str = "") -> dict[str, Any]:
+    """The object that the page answers.
+
+    Args:
+        answer: the page's.
+        needed: a field that it has.
+
+    Raises:
+        CorralError: PARSE_FAILED, it is none: another program has the port, or it broke off.
+    """
+    try:
+        fields: Any = json.loads(answer.body)
+    except BAD_JSON:
+        fields = None
+    if not answer.missing and isinstance(fields, dict) and (not needed or needed in fields):
+        return cast("dict[str, Any]", fields)
+    raise CorralError(
+        Code.PARSE_FAILED,
+        "the controller's page gave an answer that cannot be read",
+        tail=answer.body[:200].decode("utf-8", "replace"),
+        hint="on the controller: systemctl status corral-web; is its port another program's?",
+    )
 
 
 def refusal(error: RefusedError) -> CorralError:
@@ -422,7 +450,7 @@ def refusal(error: RefusedError) -> CorralError:
     try:
         fields = json.loads(error.body)["error"]
         return CorralError(Code(fields["code"]), fields["message"], hint=fields.get("hint", ""))
-    except (ValueError, KeyError):
+    except BAD_JSON:
         return CorralError(
             Code.COMMAND_FAILED,
             f"the controller's page answered {error.status}",

@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Final
 
-from corral.api.page.page_server import reach_page, refusal, slurm_version, token_of
+from corral.api.page.page_server import fields_of, reach_page, refusal, slurm_version, token_of
 from corral.api.page.token_store import LONGEST_DAYS, NAMED, Bearers, Scope, Wish, tokens_file
 from corral.errors import Code, CorralError
-from corral.runtime.http_client import HttpClient, RefusedError
+from corral.runtime.http_client import HttpClient, NoResponseError, RefusedError
 from corral.runtime.threads import abandonable
 from corral.slurm.version import has
 from corral.spec.models import ClusterSpec
@@ -25,6 +25,7 @@ from corral.spec.nodes import users_of
 from corral.spec.slurm.releases import Feature
 
 DAY_S: Final = 86400
+ANSWER_S: Final = 60.0
 SLURM_SLACK_S: Final = 60
 """The login of Slurm's outlives the token, so that it is the token that ends."""
 
@@ -65,7 +66,7 @@ async def make_api_token(
         login = await token_of(spec, user, seconds + SLURM_SLACK_S)
         body = {"name": asked.name, "scopes": [*asked.scopes], "days": asked.days, "token": login}
         async with _reached(spec, user) as page:
-            return await page.ask("POST", "tokens", body)
+            return await page.ask("POST", "tokens", body, "token")
     rest = spec.slurm.rest and has(await slurm_version(spec), Feature.READABLE_SLURMRESTD)
     login = await token_of(spec, user, seconds + SLURM_SLACK_S) if rest else ""
     owner = Scope.ADMINISTER in asked.scopes
@@ -87,7 +88,7 @@ async def api_tokens(
     if not controller:
         return tuple(b.as_dict() for b in Bearers(tokens_file(spec.name)).listed())
     async with _reached(spec, user) as page:
-        return tuple((await page.ask("GET", "tokens"))["tokens"])
+        return tuple((await page.ask("GET", "tokens", None, "tokens"))["tokens"])
 
 
 async def revoke_api_token(
@@ -142,23 +143,31 @@ class _Page:
     client: HttpClient
     csrf: str = ""
 
-    async def ask(self, method: str, path: str, body: Any = None) -> Any:
+    async def ask(self, method: str, path: str, body: Any = None, needed: str = "") -> Any:
         """The JSON that it answers.
 
         Raises:
-            CorralError: as the page refuses.
+            CorralError: as the page refuses; UNREACHABLE; PARSE_FAILED.
         """
         try:
-            return await abandonable(self._asked, method, path, body)
+            return await abandonable(self._asked, method, path, body, needed)
         except RefusedError as error:
             raise refusal(error) from error
+        except NoResponseError as error:
+            raise CorralError(
+                Code.UNREACHABLE,
+                f"the controller's page does not answer: {error}",
+                hint="corral doctor; on the controller: systemctl status corral-web",
+            ) from error
 
-    def _asked(self, method: str, path: str, body: Any) -> Any:
+    def _asked(self, method: str, path: str, body: Any, needed: str) -> Any:
         data = None if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", "X-CSRF-Token": self.csrf}
         url = f"{self.url}api/{path}"
-        answer = self.client.send(method, url, data, headers=headers, timeout_s=30, at_most=1 << 20)
-        return json.loads(answer.body)
+        answer = self.client.send(
+            *(method, url, data), headers=headers, timeout_s=30, within_s=ANSWER_S, at_most=1 << 20
+        )
+        return fields_of(answer, needed)
 
 
 @asynccontextmanager
@@ -166,7 +175,8 @@ async def _reached(spec: ClusterSpec, user: str) -> AsyncGenerator[_Page]:
     async with reach_page(spec, user=user, hours=0.1) as (served, _):
         # No proxy of the environment: it would get the session.
         page = _Page(served.url, HttpClient(proxies=False, cookies=True))
-        page.csrf = (await page.ask("POST", "login/code", {"code": served.code}))["csrf"]
+        code = {"code": served.code}
+        page.csrf = (await page.ask("POST", "login/code", code, "csrf"))["csrf"]
         try:
             yield page
         finally:

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from corral.api.rental.clouds import offers
-from corral.errors import BAD_JSON, Code, CorralError
+from corral.errors import BAD_JSON, Code, CorralError, cannot_read
 from corral.prove.advice.choice import Advice, excerpt
 from corral.prove.advice.choice import advise as judge
 from corral.prove.advice.run_file import read_training
@@ -85,7 +85,7 @@ def _saved(path: Path) -> list[tuple[Offer, bool]]:
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
-            f"{path} cannot be read: {error.strerror}",
+            cannot_read(path, error),
             hint="make it by: corral offers --all --json > FILE",
         ) from error
     except BAD_JSON as error:

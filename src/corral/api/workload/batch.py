@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -68,7 +69,7 @@ def group_environment(spec: ClusterSpec, group: str) -> str:
         group: the name of one of its groups.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such group.
+        CorralError: NOT_FOUND, the group does not exist.
     """
     for each in spec.groups:
         if each.name == group:
@@ -116,26 +117,31 @@ def script_fields(fields: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str,
     return merged, asked.notes
 
 
-def job_script(spec: ClusterSpec, job: JobSpec, *, user_known: bool = False) -> str:
+def job_script(
+    spec: ClusterSpec, job: JobSpec, *, user_known: bool = False, script_known: bool = False
+) -> str:
     """The batch script that would be submitted, as far as the cluster file alone determines it.
 
     Args:
         spec: the cluster.
         job: the job.
         user_known: the cluster knows the job's user, whom the file need not name.
+        script_known: its script and the lock of its environment need not be files of this machine.
 
     Raises:
-        CorralError: USAGE, the job cannot run as asked.
+        CorralError: USAGE or NOT_FOUND, the job cannot run as asked.
     """
-    return str(submission.dry_run(job, spec, user_known=user_known))
+    return str(submission.dry_run(job, spec, user_known=user_known, script_known=script_known))
 
 
 async def explain_job(spec: ClusterSpec, job: JobSpec) -> tuple[Setting, ...]:
     """The environment each rank would get on the nodes as they are, and where each value is from.
 
     Raises:
-        CorralError: USAGE, the job cannot run as asked; NOT_FOUND, the cluster is not up.
+        CorralError: USAGE, the job cannot run as asked; NOT_FOUND, the cluster is not up, or the
+            script does not exist.
     """
+    await asyncio.to_thread(submission.refuse_files, job, spec)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         return await explanation.explain(

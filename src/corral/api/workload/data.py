@@ -96,7 +96,7 @@ async def shard_data(
     if not here and not any(PurePosixPath(folder).is_relative_to(s.mount) for s in spec.storage):
         raise CorralError(
             Code.NOT_FOUND,
-            f"no folder {folder}",
+            f"folder {folder} does not exist",
             hint=f"name a folder of this machine, or one under {mount} on the cluster",
         )
     async with await Connection.open(spec, root=False) as session:

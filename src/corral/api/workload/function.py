@@ -28,6 +28,7 @@ from corral.jobs.function.answer import exception_of, read_answer, result_of
 from corral.jobs.handle import JobHandle
 from corral.jobs.upload.manifest import folder_of
 from corral.slurm.states.jobs import JobState
+from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
 
 T = TypeVar("T")
@@ -85,15 +86,18 @@ class JobFuture(Future[T], Generic[T]):
 
     Args:
         job: the job, or the part.
+        trust: the job's user may run code here, which reading a pickle does.
 
     Attributes:
         job: the same.
+        trusted: the job's user is the profile's own, or ``trust``.
         started: whether the job was running at the last poll.
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, *, trust: bool = False) -> None:
         super().__init__()
         self.job = job
+        self.trusted = trust or isinstance(job.spec, ClientSpec)
         self.started = False
         self._cancelling = threading.RLock()
 
@@ -321,7 +325,7 @@ async def _end(fleet: Fleet, future: JobFuture[Any], state: JobState | None) -> 
     try:
         if state is None:
             state = (await control.state(fleet, handle)).state
-        result, error = await _answer(fleet, handle, state)
+        result, error = await _answer(fleet, handle, state, trusted=future.trusted)
     except CorralError as failure:
         if failure.code is Code.UNREACHABLE:
             raise
@@ -334,13 +338,13 @@ async def _end(fleet: Fleet, future: JobFuture[Any], state: JobState | None) -> 
 
 
 async def _answer(
-    fleet: Fleet, handle: JobHandle, state: JobState
+    fleet: Fleet, handle: JobHandle, state: JobState, *, trusted: bool
 ) -> tuple[Any, BaseException | None]:
     """Result and error of a job. A job that a limit ended has no exception."""
     if state.good:
         answer = await read_answer(fleet, handle, "returned")
         if answer is not None:
-            return result_of(handle, answer), None
+            return result_of(handle, answer, trusted=trusted), None
         return None, CorralError(
             Code.NOT_GOOD,
             f"job {handle.ref} ended without a result: the function ended its process",
@@ -348,7 +352,7 @@ async def _answer(
         )
     answer = await read_answer(fleet, handle, "raised") if state is JobState.FAILED else None
     if answer is not None:
-        return None, exception_of(handle, answer, call.PYTHON)
+        return None, exception_of(handle, answer, call.PYTHON, trusted=trusted)
     lines, outcome = await control.logs(fleet, handle, limit=LOG_BYTES)
     return None, explained(outcome, [line.text for line in lines])
 

@@ -28,12 +28,13 @@ JobRef = int | str
 
 
 async def jobs(
-    spec: ClusterSpec, *, ended: bool = False, checks: bool = False
+    spec: ClusterSpec, emit: Emit = ignore, *, ended: bool = False, checks: bool = False
 ) -> tuple[JobInfo, ...]:
     """Pending and running jobs, newest first; with ``ended`` also those of the last days.
 
     Args:
         spec: the cluster.
+        emit: receives how many jobs of Slurm's answer cannot be read, if any.
         ended: also those of the last days that have ended.
         checks: also Corral's own, of the proof.
 
@@ -43,7 +44,8 @@ async def jobs(
     if by_rest(spec):
         from corral.api.workload.rest import rest_client, rest_jobs  # noqa: PLC0415  # HTTP
 
-        return await _listed(rest_jobs(rest_client(spec), ended=ended), checks=checks)
+        listing = rest_jobs(rest_client(spec), ended=ended, emit=emit)
+        return await _listed(listing, checks=checks)
     async with await Connection.open(spec, root=False) as session:
         session.require_running()
         fleet, controller = session.fleet, session.controller

@@ -11,7 +11,7 @@ from typing import Final
 
 from corral.api.config.profiles import token_of
 from corral.errors import Code, CorralError
-from corral.events import Emit, Event, Kind
+from corral.events import Emit, Event, Kind, ignore
 from corral.jobs.follow import Outcome
 from corral.jobs.handle import JobHandle
 from corral.jobs.model import JobSpec
@@ -19,6 +19,7 @@ from corral.jobs.rest.client import RestClient, require_valid
 from corral.jobs.rest.submission import submission_of
 from corral.slurm.array_tasks import array_label, task_ref
 from corral.slurm.records import Job
+from corral.slurm.rest.read import unreadable
 from corral.slurm.states.jobs import ExitCode, JobState, has_ended
 from corral.spec.client import ClientSpec
 
@@ -27,6 +28,7 @@ POLL_S: Final = 3.0
 PATIENCE_S: Final = 600.0
 """Seconds for which failed polls of a job are tried again: a restart of slurmrestd, of slurmctld or
 of the proxy in front of them."""
+_PASSING: Final = (Code.UNREACHABLE, Code.SLURM_REFUSED, Code.PARSE_FAILED)
 _REF: Final = re.compile(r"([1-9][0-9]{0,9})(?:_([0-9]{1,9}))?")
 
 
@@ -41,11 +43,16 @@ def rest_client(spec: ClientSpec) -> RestClient:
     return RestClient(spec.profile.rest, spec.profile.user, token)
 
 
-async def rest_jobs(client: RestClient, *, ended: bool) -> tuple[Job, ...]:
+async def rest_jobs(client: RestClient, *, ended: bool, emit: Emit = ignore) -> tuple[Job, ...]:
     """Pending and running jobs, newest first; with ``ended`` also those of the last days.
 
+    Args:
+        client: whom to ask.
+        ended: also those of the last days.
+        emit: receives how many jobs cannot be read.
+
     Raises:
-        CorralError: LOGIN_REFUSED; UNREACHABLE.
+        CorralError: LOGIN_REFUSED; UNREACHABLE; PARSE_FAILED.
     """
     queue = [job for job in await client.jobs() if ended or not has_ended(job.state)]
     listed = {job.label: job for job in await _past(client)} if ended else {}
@@ -54,6 +61,8 @@ async def rest_jobs(client: RestClient, *, ended: bool) -> tuple[Job, ...]:
         known = listed.get(job.label)
         if known is None or not (has_ended(known.state) and has_ended(job.state)):
             listed[job.label] = job
+    for note in client.notes:
+        emit(Event(Kind.NOTE, "jobs", message=note))
     return tuple(sorted(listed.values(), key=lambda job: -job.id))
 
 
@@ -110,7 +119,7 @@ async def rest_run(
 
     Raises:
         CorralError: as ``rest_submit``; LOGIN_REFUSED, the token has expired while the job runs;
-            UNREACHABLE or SLURM_REFUSED, for ``PATIENCE_S`` there was no good response.
+            UNREACHABLE, SLURM_REFUSED or PARSE_FAILED, no good response for ``PATIENCE_S``.
     """
     handle = await rest_submit(spec, client, job)
     on_submit(handle)
@@ -130,7 +139,7 @@ async def _patiently(client: RestClient, handle: JobHandle, emit: Emit) -> Job:
     """The job, after failed polls if need be; the error reports that the job runs on.
 
     Raises:
-        CorralError: LOGIN_REFUSED; UNREACHABLE or SLURM_REFUSED, for ``PATIENCE_S``.
+        CorralError: LOGIN_REFUSED; UNREACHABLE, SLURM_REFUSED or PARSE_FAILED, for ``PATIENCE_S``.
     """
     since: float | None = None
     while True:
@@ -138,7 +147,7 @@ async def _patiently(client: RestClient, handle: JobHandle, emit: Emit) -> Job:
             return await _known(client, handle.id)
         except CorralError as error:
             now = time.monotonic()
-            passing = error.code in (Code.UNREACHABLE, Code.SLURM_REFUSED)
+            passing = error.code in _PASSING
             if not passing or (since is not None and now - since > PATIENCE_S):
                 if error.code is not Code.NOT_FOUND:
                     error.message += f"; job {handle.ref} is not cancelled and runs on"
@@ -200,12 +209,15 @@ async def _known(client: RestClient, ref: int | str) -> Job:
     """The job, out of slurmctld or accounting.
 
     Raises:
-        CorralError: USAGE, no number of a job; NOT_FOUND.
+        CorralError: USAGE, no number of a job; NOT_FOUND; PARSE_FAILED, some jobs of accounting
+            cannot be read, of which it may be one.
     """
     number, task = _numbers(ref)
     chosen = _chosen(await client.records(number), number, task)
     if not chosen:
         chosen = _chosen(await _past(client), number, task)
+    if not chosen and client.notes:
+        raise unreadable(f"job {ref} is not among what can be read; {'; '.join(client.notes)}")
     if not chosen:
         raise CorralError(
             Code.NOT_FOUND, f"Slurm knows no job {ref}", hint="corral jobs --all lists them"

@@ -13,7 +13,7 @@ from corral.cli.cluster_choice import cluster, declared
 from corral.cli.options import CLUSTER, JSON, TARGET, examples, verb_app
 from corral.cli.terminal.files import folder_of
 from corral.cli.terminal.ui import Ui
-from corral.errors import Code, CorralError, Exit
+from corral.errors import Code, CorralError, Exit, cannot_read
 from corral.spec.providers import OWNED, TOOLS, Tool
 
 OUTPUT = Annotated[
@@ -269,5 +269,5 @@ def _text_of(name: str) -> str:
         return Path(name).expanduser().read_text("utf-8", "replace")
     except OSError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{name} cannot be read: {error.strerror}", hint="check the name"
+            Code.NOT_FOUND, cannot_read(name, error), hint="check the name"
         ) from error

@@ -13,7 +13,7 @@ import typer
 from corral import api
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.terminal.ui import Ui
-from corral.errors import Code, CorralError, Exit
+from corral.errors import Code, CorralError, Exit, cannot_read
 from corral.variables import SLURM_TOKEN
 
 app = verb_app()
@@ -207,7 +207,9 @@ def _token(file: str) -> str:
             return stream.read(LONGEST)
     except (OSError, UnicodeDecodeError) as error:
         raise CorralError(
-            Code.NOT_FOUND, f"the file with the token cannot be read: {error}", hint="--token-file"
+            Code.NOT_FOUND,
+            cannot_read(f"the file with the token, {file},", error),
+            hint="name a file with a token: --token-file FILE",
         ) from error
 
 

@@ -37,6 +37,7 @@ from corral.prove.fabric.model import Collective
 from corral.prove.fabric.transport import NETWORKS
 from corral.spec.providers import MACHINES
 
+_LOG_SOURCE = "from nccl-tests: srun all_reduce_perf -b 1M -e 8G -f 2 | corral bench read -"
 _HARDWARE = next(kind.hardware for kind in MACHINES.values() if kind.hardware)
 
 app = verb_app()
@@ -138,7 +139,7 @@ def read(  # noqa: PLR0917 - typer makes options of arguments
         )
     topology = Topology(nics, gbps, intra, gpus) if nics else None
     known = api.Known(hardware, topology, reference, nodes, collective, algorithm, fabric)
-    benchmark = api.read_benchmark(pasted(file), known)
+    benchmark = api.read_benchmark(pasted(file, _LOG_SOURCE), known)
     ui.json(benchmark.as_dict())
     for measured, verdict in benchmark.tables:
         ui.show(*view(measured, verdict), Text())

@@ -80,7 +80,9 @@ def _read(path: Path) -> Plan:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"no plan {path}", hint="write one with: corral plan FILE --out PLAN"
+            Code.NOT_FOUND,
+            f"plan {path} does not exist",
+            hint="write one with: corral plan FILE --out PLAN",
         ) from error
     except (OSError, ValueError) as error:
         raise CorralError(

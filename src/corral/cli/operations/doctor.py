@@ -60,6 +60,7 @@ def _health_summary(health: api.ClusterHealth) -> Text:
 
 
 app = verb_app()
+_LOG_SOURCE: Final = "the log of a service: journalctl -u slurmd | corral doctor --log -"
 _JOB: Final = re.compile(r"[1-9]\d{0,9}(?:_\d{1,10})?", re.ASCII)
 LOG = Annotated[
     str,
@@ -163,7 +164,7 @@ def doctor(
             hint="such as 1234, or 1234_5 of an array; corral jobs lists them",
         )
     if log:
-        return _report(ui, api.doctor_log(pasted(log)), what="log")
+        return _report(ui, api.doctor_log(pasted(log, _LOG_SOURCE)), what="log")
     spec = cluster(ui, target, named)
     if drained:
         return _drained(ui, ui.quietly(lambda: api.explain_drained(spec, drained)))

@@ -130,7 +130,9 @@ def rotate(
         keys = api.Which(which)
     except ValueError as error:
         raise CorralError(
-            Code.USAGE, f"--which {which}: no such key", hint="auth, munge, jwt, mesh or all"
+            Code.USAGE,
+            f"--which is {which}, and must name a kind of key",
+            hint="write one of: auth, munge, jwt, mesh, all",
         ) from error
     spec = declared(ui, target, named, rehearse=rehearse)
     if not yes:

@@ -106,7 +106,7 @@ def _require_one(node: str, output: Path | None, *, config: bool, remove: bool) 
     if not config and (output is not None or remove):
         why = "-o and --remove are for --config"
     elif not config and not node:
-        why = "no node given"
+        why = "no node given, and no --config for all of them"
     elif config and node:
         why = "--config is for all nodes of a cluster: leave out the node"
     elif remove and output is None:

@@ -13,7 +13,7 @@ from corral import api
 from corral.cli.options import JSON, SIMULATED, YES, examples, verb_app
 from corral.cli.terminal.text import clean
 from corral.cli.terminal.ui import Ui
-from corral.errors import Code, CorralError, Exit
+from corral.errors import Code, CorralError, Exit, cannot_read
 from corral.spec.providers import CLOUDS, clouds_with, either, in_words
 
 _MAKERS = either(clouds_with("volumes"))
@@ -161,5 +161,5 @@ def _read(path: Path) -> str:
         return path.expanduser().read_text().strip()
     except (OSError, UnicodeDecodeError) as error:
         raise CorralError(
-            Code.USAGE, f"{path} cannot be read", hint="name the .pub file of a key"
+            Code.USAGE, cannot_read(path, error), hint="name the .pub file of a key"
         ) from error

@@ -6,6 +6,7 @@ import difflib
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from enum import Enum
 from typing import Any, Final
 
 import typer
@@ -14,7 +15,8 @@ from corral.cli.main import VERBS, load_verb
 
 _DESTRUCTIVE: Final = frozenset({"apply", "cancel", "down", "keys", "reap", "restore"})
 """Verbs for which no shorter command line is proposed: it could do more than was meant."""
-_EXTRA: Final = re.compile(r"unexpected extra arguments?(?:\(s\))? \((.*)\)")
+EXTRA: Final = re.compile(r"unexpected extra arguments?(?:\(s\))? \((.*)\)")
+"""The parser's message about words that are too many."""
 _LIMIT: Final = re.compile(r"it must be at (?:least|most) (\S+)")
 
 
@@ -53,18 +55,24 @@ def line(words: Sequence[str]) -> str:
 def near_option(name: str, options: Sequence[str]) -> str:
     """The option that is probably meant by an unknown one, "" for none."""
     same = [option for option in options if option.lower() == name.lower()]
-    near = same or difflib.get_close_matches(name, options, n=1, cutoff=0.75)
-    return next(iter(near or [option for option in options if option.startswith(name)]), "")
+    # Without the dashes, which make --user and --cluster similar.
+    long = {option.lstrip("-"): option for option in options if option.startswith("--")}
+    near = same or difflib.get_close_matches(name.lstrip("-"), long, n=1, cutoff=0.75)
+    return next((long.get(word, word) for word in near), "") or next(
+        (option for option in options if option.startswith(name)), ""
+    )
 
 
 def renamed(name: str, option: str, words: Sequence[str]) -> str:
     """The command line with another option in the place of one."""
-    return line([re.sub(rf"^{re.escape(name)}(?==|$)", option, word) for word in words])
+    own, rest = split(words)
+    return line([*(re.sub(rf"^{re.escape(name)}(?==|$)", option, word) for word in own), *rest])
 
 
 def without_option(name: str, words: Sequence[str]) -> str:
     """The command line without an unknown option; "" where its value may be the next word."""
-    at = next((i for i, word in enumerate(words) if word.partition("=")[0] == name), None)
+    own, _ = split(words)
+    at = next((i for i, word in enumerate(own) if word.partition("=")[0] == name), None)
     if at is None or _DESTRUCTIVE & {*words[:1]}:
         return ""
     following = words[at + 1 : at + 2]
@@ -75,7 +83,7 @@ def without_option(name: str, words: Sequence[str]) -> str:
 
 def without_extra(message: str, words: Sequence[str]) -> str:
     """The command line without the arguments that the parser's message calls unexpected."""
-    extra = _EXTRA.search(message)
+    extra = EXTRA.search(message)
     if extra is None or _DESTRUCTIVE & {*words[:1]}:
         return ""
     rest = [*words]
@@ -88,12 +96,27 @@ def without_extra(message: str, words: Sequence[str]) -> str:
 def with_value(parameter: Any, command: Any, message: str, words: Sequence[str]) -> str:
     """The command line with a value that an option takes: the limit that was passed, or an example.
 
-    An option that is missing is added.
+    An option that is missing is added. Without an example the value is the option's word for it.
     """
     limit = _LIMIT.search(message)
     values = [limit[1]] if limit else _example_values(parameter, command)
-    if not values:
-        return ""
+    names = [re.split(r"[\[|]", w)[0] or w for w in (parameter.metavar or "VALUE").split()]
+    default = [str(parameter.default)] if parameter.default else []
+    others = [names[: parameter.nargs], default, choices(parameter)[:1], ["1"]]
+    tries = [values] if values else others
+    lines = (_with_values(parameter, each, words) for each in tries if each)
+    return next(filter(None, lines), "")
+
+
+def choices(parameter: Any) -> list[str]:
+    """The words that an option takes, where it takes no others."""
+    kind = getattr(getattr(parameter, "type_descriptor", None), "annotation", None)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return [str(member.value) for member in kind]
+    return []
+
+
+def _with_values(parameter: Any, values: Sequence[str], words: Sequence[str]) -> str:
     own, rest = split(words)
     at = next((i for i, word in enumerate(own) if word.partition("=")[0] in parameter.opts), None)
     if at is None:
@@ -104,6 +127,21 @@ def with_value(parameter: Any, command: Any, message: str, words: Sequence[str])
             break
         end += 1
     return line([*own[:at], own[at].partition("=")[0], *values, *own[end:], *rest])
+
+
+def with_argument(parameter: Any, command: Any, message: str, words: Sequence[str]) -> str:
+    """The command line with an argument that is missing, as the verb's examples have it."""
+    del message
+    for example in map(shlex.split, examples(command)):
+        path, other = command_of(example[1:])
+        if other is None or other.name != command.name or not accepted(example[1:]):
+            continue
+        given = command.make_context(path[-1], example[len(path) :]).params[parameter.name]
+        values: list[Any] = [*given] if isinstance(given, (list, tuple)) else [given]
+        behind = ["--"] * ("--" in example)
+        if given and (corrected := line([*words, *behind, *map(str, values)])):
+            return corrected
+    return ""
 
 
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -32,11 +32,13 @@ def ended(error: Exception, words: Sequence[str]) -> int:
     if isinstance(error, InterruptedByUserError):
         _interrupted(ui, error, shlex.join(["corral", *words]))
         return INTERRUPTED
-    shown = error if isinstance(error, CorralError) else _as_corral_error(error, own)
+    shown = error if isinstance(error, CorralError) else _as_corral_error(error, words)
     if shown.exit is Exit.USAGE and not shown.command and shown.code is not Code.SPEC_INVALID:
         # Which of a script's commands it is; not its words, which may have a secret.
         path, _ = command_of(own)
         shown.command = " ".join(path) if path[1:] else ""
+        if shown is error:
+            shown.hint = "; ".join(filter(None, (usage.other_meaning(own), shown.hint)))
     show_error(ui, shown)
     return int(shown.exit)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import codecs
-import shlex
 import sys
 from pathlib import Path
 from typing import Final
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
+from corral.spec.findings import near_file
 
 STDOUT: Final = "-"
 """As a file to write: standard output, as everywhere on the command line."""
@@ -38,8 +38,12 @@ _NO_TEXT: Final = 0.1
 """A share of odd characters that no text has; a crash leaves some zeros in one."""
 
 
-def pasted(file: str) -> str:
+def pasted(file: str, source: str) -> str:
     """The text of a log; ``-`` is standard input.
+
+    Args:
+        file: its name.
+        source: where such text comes from, for the hint of a file that does not exist.
 
     Raises:
         CorralError: NOT_FOUND, it cannot be read; USAGE, it is larger than ``LARGEST`` (half a log
@@ -53,8 +57,8 @@ def pasted(file: str) -> str:
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
-            f"{file} cannot be read: {error.strerror}",
-            hint=f"list what there is: ls {shlex.quote(str(Path(file).parent))}",
+            cannot_read(file, error),
+            hint=near_file(Path(file)) or source,
         ) from error
     if len(data) > LARGEST:
         raise _refused(f"{name} has more than {LARGEST >> 20} MiB", "give the piece that matters")

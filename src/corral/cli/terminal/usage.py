@@ -1,43 +1,26 @@
-"""What is wrong with a command line, in words, with the command that is probably meant."""
+"""What is wrong with a command line, in words, with the command that is probably meant.
+
+A message has what is wrong and why; the parser's own sentences have no reason and are not shown.
+"""
 
 from __future__ import annotations
 
 import difflib
 import re
 import shlex
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 import typer
 
 from corral.cli.main import VERBS
-from corral.cli.terminal import correction
+from corral.cli.terminal import correction, slurm_options
+from corral.cli.terminal.slurm_options import words_of_others
 from corral.errors import Code, CorralError
-from corral.tables import Row, read_table
+from corral.plurals import plural
 
-
-class WordsOfOthers(Row):
-    """Words of other tools, and what is meant here.
-
-    Attributes:
-        verbs: commands of Slurm, and verbs that other tools have.
-        options: those of sbatch that ``corral run`` has by another name.
-    """
-
-    verbs: Mapping[str, str]
-    options: Mapping[str, str]
-
-
-@cache
-def words_of_others() -> WordsOfOthers:
-    """The table."""
-    return read_table("corral.cli.terminal", "words_of_others.yaml", WordsOfOthers)
-
-
-_ALIKE: Final = re.compile(r" \(Possible options: [^)]*\)$")
-"""What the parser proposes because it is spelt alike: the hint has what parses."""
 _NUMBER: Final = re.compile(r"Input should be a valid (integer|number).*")
 _BOUND: Final = re.compile(r"Input should be (greater|less) than( or equal to)? (\S+)")
 _BOUND_WORDS: Final = MappingProxyType(
@@ -48,6 +31,61 @@ _BOUND_WORDS: Final = MappingProxyType(
         ("less", False): "less than",
     }
 )
+_FEW: Final = 12
+"""Names that are all listed in a message."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fault:
+    """A command line that the parser refused.
+
+    Attributes:
+        error: as the parser raised it.
+        text: its message.
+        path: the program and the verbs.
+        command: the verb; None where none is named.
+        words: the command line, without the program's name.
+    """
+
+    error: typer.TyperException
+    text: str
+    path: list[str]
+    command: Any
+    words: Sequence[str]
+
+    @property
+    def verb(self) -> str:
+        return " ".join(self.path)
+
+    @property
+    def option(self) -> str:
+        """The option that the parser names; "" for none."""
+        return getattr(self.error, "option_name", "")
+
+    @property
+    def parameter(self) -> Any:
+        return getattr(self.error, "param", None) or self.options.get(self.option)
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """The verb's options."""
+        params = self.command.params if self.command else ()
+        return {o: p for p in params if p.param_type_name == "option" for o in p.opts}
+
+    @property
+    def below(self) -> list[str]:
+        """Names of the verbs that may follow."""
+        return [*(VERBS if self.command is None else getattr(self.command, "commands", {}))]
+
+    def same_without_slurms(self) -> str:
+        """The command line that asks for the same without options of sbatch and srun."""
+        if self.path[-1] not in slurm_options.VERBS:
+            return ""
+        return slurm_options.same(self.words, self.path, self.command)
+
+
+Explained = tuple[str, str]
+"""A message, and a hint."""
 
 
 def explained(error: typer.TyperException, words: Sequence[str]) -> CorralError:
@@ -58,27 +96,184 @@ def explained(error: typer.TyperException, words: Sequence[str]) -> CorralError:
         words: the command line, without the program's name.
     """
     path, command = correction.command_of(words)
-    message = in_words(error.format_message() or "what to do is missing")
-    message = _ALIKE.sub("", message)
-    if "No such command" in message:
-        if path == ["corral"] and {*words[:1]} & words_of_others().verbs.keys():
-            message, _, _ = message.partition(" Did you mean")  # sbatch is not attach
-        hint = _verb(path, command, words)
-    elif name := getattr(error, "option_name", ""):
-        hint = _option(name, path, command, words)
+    fault = _Fault(error, error.format_message() or "Missing command.", path, command, words)
+    message, hint = next(made for read in _READERS if (made := read(fault)))
+    more = f"see: {fault.verb} --help"
+    where = "" if path[1:] else " ".join(["corral", *words[:1]])
+    return CorralError(
+        Code.USAGE, message, command=where, hint="; ".join(filter(None, (hint, more)))
+    )
+
+
+def _unknown_verb(fault: _Fault) -> Explained | None:
+    if "No such command" not in fault.text:
+        return None
+    at = len(fault.path) - 1
+    wrong, behind = fault.words[at], fault.words[at + 1 :]
+    begin = f"{wrong!r} is not a command of {fault.verb}"
+    others = words_of_others().verbs
+    if fault.command is None and wrong in others:
+        name = others[wrong].split()[1]
+        line = slurm_options.of_program(wrong, behind)
+        return f"{begin}: it is called {name} here", line or _filled(others[wrong], behind)
+    meant = difflib.get_close_matches(wrong, fault.below, n=1)
+    if meant:
+        corrected = [*fault.words[:at], meant[0], *behind]
+        example = _example(correction.command_of(corrected)[1])
+        hint = correction.line(corrected) or example or shlex.join(["corral", *corrected])
+        return f"{begin}: the nearest name is {meant[0]}", hint
+    example = _for_example(_example(fault.command) if fault.command is not None else "")
+    names = ", ".join(fault.below)
+    if len(fault.below) > _FEW:
+        return f"{begin}: none of its {len(fault.below)} names is similar", f"it has: {names}"
+    return f"{begin}: it has {names}", example
+
+
+def _filled(template: str, behind: Sequence[str]) -> str:
+    """A command of ours with the words of the other tool's command, where it takes them."""
+    words = template.split()[1:]
+    own = [word for word in words if not word.isupper()]
+    if "--" in own:
+        return template
+    filled = correction.line([*own, *behind]) if behind and own != words else ""
+    return filled or template
+
+
+def _missing_verb(fault: _Fault) -> Explained | None:
+    if "Missing command" not in fault.text:
+        return None
+    names = fault.below
+    choice = f"one of {', '.join(names)}" if len(names) <= _FEW else f"one of {len(names)}"
+    example = _example(fault.command) if fault.command is not None else ""
+    return f"no command after {fault.verb}: it takes {choice}", _for_example(example)
+
+
+def _slurms_option(fault: _Fault) -> Explained | None:
+    if not fault.option or fault.path[-1] not in slurm_options.VERBS or "requires" in fault.text:
+        return None
+    own = fault.words[len(fault.path) - 1 :]
+    slurms = slurm_options.named(fault.option, own, fault.command)
+    if slurms is None:
+        return None
+    line = fault.same_without_slurms()
+    meaning = slurms.meaning(fault.verb)
+    template = words_of_others().options.get(slurms.option.name, "")
+    hint = f"without it: {line}" if slurms.left_out else line or f"write {template} in its place"
+    return f"unknown option {slurms.name}: {meaning}", hint
+
+
+def _unknown_option(fault: _Fault) -> Explained | None:
+    name = fault.option
+    if not name or name in fault.options:
+        return None
+    near = correction.near_option(name, [*fault.options])
+    if near:
+        corrected = correction.renamed(name, near, fault.words)
+        if not corrected and fault.path[-1] in slurm_options.VERBS:  # -g h100: sbatch's -G h100
+            words = [near if word == name else word for word in fault.words]
+            corrected = slurm_options.same(words, fault.path, fault.command)
+        hint = corrected or _taken(fault.options[near], fault)
+        return f"unknown option {name}: the nearest of {fault.verb} is {near}", hint
+    message = f"unknown option {name}: {fault.verb} has none with a similar name"
+    without = correction.without_option(name, fault.words)
+    if without:
+        return message, f"without it: {without}"
+    return message, f"it takes: {_usage(fault)}; {_for_example(_example(fault.command))}"
+
+
+def _usage(fault: _Fault) -> str:
+    """The arguments and options of a verb."""
+    return ", ".join(
+        max(p.opts, key=len) if p.param_type_name == "option" else _name(p)
+        for p in fault.command.params
+    )
+
+
+def _no_value(fault: _Fault) -> Explained | None:
+    if not fault.option or "requires" not in fault.text:
+        return None
+    parameter = fault.parameter
+    takes = _metavar(parameter)
+    if parameter.nargs > 1:
+        message = f"{fault.option} has too few values: it takes {parameter.nargs}, {takes}"
     else:
-        parameter = getattr(error, "param", None)
-        if value := _given(parameter, words):
-            message = message.replace("Invalid value for", f"Invalid value {value!r} for", 1)
-        hint = _parameter(parameter, command, words, message)
-    more = f"see: {' '.join(path)} --help"
-    return CorralError(Code.USAGE, message, hint="; ".join(filter(None, (hint, more))))
+        message = f"{fault.option} has no value: it takes {takes}"
+    return message, _taken(parameter, fault)
+
+
+def _flag_with_value(fault: _Fault) -> Explained | None:
+    if not fault.option or "does not take a value" not in fault.text:
+        return None
+    words = [fault.option if w.startswith(f"{fault.option}=") else w for w in fault.words]
+    return f"{fault.option} takes no value: it is a flag", correction.line(words)
+
+
+def _missing_parameter(fault: _Fault) -> Explained | None:
+    if not re.match(r"Missing (argument|option)", fault.text) or fault.parameter is None:
+        return None
+    parameter = fault.parameter
+    optional = parameter.param_type_name == "option"
+    name = max(parameter.opts, key=len) if optional else _name(parameter)
+    about = _about(parameter) or f"{fault.verb} needs it"
+    line = correction.with_value if optional else correction.with_argument
+    corrected = line(parameter, fault.command, "", fault.words)
+    example = _for_example(_example(fault.command, parameter.opts))
+    return f"{name} is missing: {about}", f"such as: {corrected}" if corrected else example
+
+
+def _extra_words(fault: _Fault) -> Explained | None:
+    extra = correction.EXTRA.search(fault.text)
+    if extra is None:
+        return None
+    names = [_name(p) for p in fault.command.params if p.param_type_name == "argument"]
+    takes = f"takes {' '.join(names)} and no more" if names else "takes no arguments"
+    count = plural(len(extra[1].split()), "word")
+    without = correction.without_extra(fault.text, fault.words)
+    hint = f"without it: {without}" if without else _for_example(_example(fault.command))
+    return f"{count} too many ({extra[1]}): {fault.verb} {takes}", hint
+
+
+def _wrong_value(fault: _Fault) -> Explained | None:
+    parameter = fault.parameter
+    if parameter is None:
+        return None
+    message = in_words(fault.text)
+    if value := _given(parameter, fault.words):
+        message = message.replace("Invalid value for", f"Invalid value {value!r} for", 1)
+    same = fault.same_without_slurms()
+    return message, same or _taken(parameter, fault, message)
+
+
+def _any_other(fault: _Fault) -> Explained:
+    return in_words(fault.text), _for_example(_example(fault.command))
+
+
+_READERS: Final[tuple[Callable[[_Fault], Explained | None], ...]] = (
+    _unknown_verb,
+    _missing_verb,
+    _slurms_option,
+    _unknown_option,
+    _no_value,
+    _flag_with_value,
+    _missing_parameter,
+    _extra_words,
+    _wrong_value,
+    _any_other,
+)
+"""The first that knows a fault explains it."""
+
+
+def other_meaning(words: Sequence[str]) -> str:
+    """What sbatch's users mean by letters that mean another thing here; "" for none."""
+    path, command = correction.command_of(words)
+    return slurm_options.hint(words, path, command) if command is not None else ""
 
 
 def _given(parameter: Any, words: Sequence[str]) -> str:
     """What the command line has as an option's value; "" for an argument's."""
     options = parameter.opts if getattr(parameter, "param_type_name", "") == "option" else ()
-    for word, value in zip(words, [*words[1:], ""], strict=False):
+    own, _ = correction.split(words)
+    for word, value in zip(own, [*own[1:], ""], strict=False):
         name, equals, inline = word.partition("=")
         if name in options:
             return inline if equals else value
@@ -96,62 +291,45 @@ def in_words(message: str) -> str:
     return message.replace(bound[0], f"it must be {direction} {bound[3]}")
 
 
-def _verb(path: list[str], command: Any, words: Sequence[str]) -> str:
-    wrong = words[len(path) - 1 :]
-    known = [*(getattr(command, "commands", {}) if command is not None else VERBS)]
-    if command is None and wrong and wrong[0] in words_of_others().verbs:
-        return words_of_others().verbs[wrong[0]]
-    meant = difflib.get_close_matches(wrong[0], known, n=1) if wrong else []
-    if meant:
-        corrected = [*words[: len(path) - 1], meant[0], *wrong[1:]]
-        example = _example(correction.command_of(corrected)[1])
-        return correction.line(corrected) or example or shlex.join(["corral", *corrected])
-    example = _example(command) if command is not None else ""
-    has = f"{' '.join(path)} has: {', '.join(known)}"
-    return f"{has}; for example: {example}" if example else has
+def _name(parameter: Any) -> str:
+    """An argument, as the help shows it."""
+    return parameter.metavar or parameter.name.upper()
 
 
-def _option(name: str, path: list[str], command: Any, words: Sequence[str]) -> str:
-    options = {option: p for p in command.params for option in p.opts} if command else {}
-    if name in options:
-        return _parameter(options[name], command, words)
-    if path[-1] == "run" and name in words_of_others().options:
-        return f"sbatch's {name} is {words_of_others().options[name]} here"
-    if path[-1] == "run" and name.startswith("--"):
-        passed = next((w for w in words if w.partition("=")[0] == name), name)
-        other = f"; an option of sbatch goes as --sbatch={passed}"
-    else:
-        other = ""
-    if near := correction.near_option(name, [*options]):
-        corrected = correction.renamed(name, near, words)
-        return f"{corrected or _parameter(options[near], command)}{other}"
-    without = correction.without_option(name, words)
-    rest = f"without it: {without}" if without else f"for example: {_example(command)}"
-    return f"{' '.join(path)} has no such option{other}, {rest}"
+def _metavar(parameter: Any) -> str:
+    return parameter.metavar or "|".join(correction.choices(parameter)) or "VALUE"
 
 
-def _parameter(parameter: Any, command: Any, words: Sequence[str] = (), message: str = "") -> str:
+def _about(parameter: Any) -> str:
+    return (getattr(parameter, "help", "") or "").rstrip(".")
+
+
+def _taken(parameter: Any, fault: _Fault, message: str = "") -> str:
     """What a parameter takes, and the command line with a value of it, or the verb's example."""
-    parts: list[str] = []
-    if parameter is not None:
-        optional = parameter.param_type_name == "option"
-        name = (
-            max(parameter.opts, key=len)
-            if optional
-            else parameter.metavar or parameter.name.upper()
-        )
-        value = (parameter.metavar or "VALUE") if optional else ""
-        parts.append(" ".join(filter(None, (name, value))))
-        if about := getattr(parameter, "help", ""):
-            parts[-1] += f": {about.rstrip('.')}"
-        corrected = correction.with_value(parameter, command, message, words) if optional else ""
-    else:
-        corrected = correction.without_extra(message, words)
+    optional = parameter.param_type_name == "option"
+    name = f"{max(parameter.opts, key=len)} {_metavar(parameter)}" if optional else _name(parameter)
+    parts = [": ".join(filter(None, (name, _about(parameter))))]
+    corrected = (
+        correction.with_value(parameter, fault.command, message, fault.words) if optional else ""
+    )
     if corrected:
-        parts.append(f"such as: {corrected}" if parts else f"without it: {corrected}")
-    elif example := _example(command, parameter.opts if parameter is not None else ()):
-        parts.append(f"for example: {example}")
+        parts.append(f"such as: {corrected}")
+    elif example := _for_example(_example_with(parameter, fault.command)):
+        parts.append(example)
     return "; ".join(parts)
+
+
+def _for_example(example: str) -> str:
+    return f"for example: {example}" if example else ""
+
+
+def _example_with(parameter: Any, command: Any) -> str:
+    """An example of the verb that has this option, or its first one with the option added."""
+    example = _example(command, parameter.opts)
+    words = shlex.split(example)[1:]
+    if parameter.param_type_name != "option" or {*parameter.opts} & {*words}:
+        return example
+    return correction.with_value(parameter, command, "", words) or example
 
 
 def _example(command: Any, options: Sequence[str] = ()) -> str:

@@ -45,7 +45,9 @@ def jobs(
     spec = cluster(ui, named, administers=False)
     if job is not None:
         return _show_job(ui, spec, job)
-    listed = ui.quietly(lambda: api.jobs(spec, ended=ended, checks=checks))
+    listed = ui.quietly(
+        lambda: api.jobs(spec, lambda event: ui.note(event.message), ended=ended, checks=checks)
+    )
     ui.json({"jobs": [job_dict(job) for job in listed]})
     if listed:
         ui.show(jobs_view(listed))

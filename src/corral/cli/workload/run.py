@@ -394,6 +394,8 @@ DRY_RUN = Annotated[bool, typer.Option("--dry-run", help="Print the batch script
 
 SHELL_NOTE: Final = "asks Slurm for it; exit releases it"
 _OF_THE_JOB: Final = ("-N", "--nodes", "-G", "--gpus-per-node", "--partition", "--time")
+_DEPENDENCY: Final = re.compile(r"(?P<kind>after(?:ok|any)?):(?P<job>[0-9]+)(?::[0-9]+)*")
+"""What sbatch's -d takes; here -d takes no value, and the script would get it."""
 _SEVERAL: Final = ("args", "command", "data", "after", "mounts", "sbatch")
 
 HELP: Final = """\
@@ -547,6 +549,12 @@ def _note_options(ui: Ui, script: str, args: Sequence[str]) -> None:
                 f"{word} is passed to {script}, since it is after --; "
                 f"for the job: corral run {script} {option}"
             )
+        elif after := _DEPENDENCY.fullmatch(word):
+            how = "any" if after["kind"] == "afterany" else "ok"
+            ui.note(
+                f"{word} is passed to {script}; for the job: "
+                f"corral run {script} --after {after['job']}:{how}"
+            )
 
 
 def _with_script(script: str | None, fields: dict[str, Any]) -> dict[str, Any]:
@@ -556,7 +564,7 @@ def _with_script(script: str | None, fields: dict[str, Any]) -> dict[str, Any]:
             return fields
         raise CorralError(
             Code.USAGE,
-            "no script to run",
+            "nothing to run: no script, and no command after --",
             hint="corral run train.py, corral run job.yaml or corral run -- hostname; a terminal: "
             "corral shell",
         )
@@ -581,7 +589,7 @@ def variables(pairs: list[str]) -> dict[str, str]:
         if not key or (not equals and key not in os.environ):
             raise CorralError(
                 Code.USAGE,
-                f"--env {pair}: there is no such variable here",
+                f"--env {pair}: it has no value, and the variable is not set here",
                 hint="write it as --env KEY=VALUE",
             )
         environment[key] = value if equals else os.environ[key]

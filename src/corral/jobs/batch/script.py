@@ -206,6 +206,14 @@ def _settings(job: JobSpec, place: Place, *, write: bool = False) -> Script:
     )
 
 
+def samplers(job: JobSpec, tracking: Tracking) -> Script:
+    """Shell of each rank: what samples its node until the rank ends; nothing without any."""
+    each = join([tracking.sample, usage.sample(job)], "")
+    if not each:
+        return NOTHING
+    return join([piece("jobs/batch/rank-end.sh"), each, sh("exec 8<&-\n")], "")
+
+
 def _rank_setup(job: JobSpec, place: Place) -> Script:
     launcher = (
         filled("jobs/batch/torchrun.sh", ranks=job.ranks_on_node)
@@ -218,8 +226,7 @@ def _rank_setup(job: JobSpec, place: Place) -> Script:
     several = job.nodes * tasks > 1 and not job.torchrun
     others = [
         profiler.rank_setup(job.profile),
-        place.tracking.sample,
-        usage.sample(job),
+        samplers(job, place.tracking),
         piece("jobs/batch/worlds.sh") if several else NOTHING,
     ]
     first = join([there, *others], "")

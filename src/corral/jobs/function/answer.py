@@ -15,6 +15,7 @@ from corral.hosts.fleet import Fleet
 from corral.hosts.quote import call
 from corral.hosts.transport import check
 from corral.jobs.follow import as_user
+from corral.jobs.function.plain import NotPlainError, plain_value
 from corral.jobs.handle import JobHandle
 
 MOST_BYTES: Final = 32 << 20
@@ -68,14 +69,29 @@ async def read_answer(
         ) from error
 
 
-def result_of(job: JobHandle, answer: Answer) -> Any:
+def result_of(job: JobHandle, answer: Answer, *, trusted: bool) -> Any:
     """The function's result.
 
+    Args:
+        job: the job.
+        answer: what it wrote.
+        trusted: the job's user may run code here: who reads it is that user, or has agreed to it.
+
     Raises:
-        CorralError: PARSE_FAILED, it cannot be unpickled here.
+        CorralError: PARSE_FAILED, it cannot be unpickled here; FORBIDDEN, it is not a plain value
+            and its writer is not trusted.
     """
     try:
-        return pickle.loads(answer.data)  # noqa: S301  # read_answer: only the job's user wrote it
+        return _unpickled(answer.data, trusted=trusted)
+    except NotPlainError as error:
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"reading the result of job {job.ref} would run code that {job.user} wrote: it has a "
+            f"{error}",
+            hint="return numbers, texts, containers of them or arrays of numpy; or submit as "
+            f"yourself (corral login); or, where you trust {job.user} as yourself, set "
+            "cluster.trust_results = True",
+        ) from error
     except BaseException as error:  # whatever the objects' own methods raise, SystemExit too
         raise CorralError(
             Code.PARSE_FAILED,
@@ -84,13 +100,21 @@ def result_of(job: JobHandle, answer: Answer) -> Any:
         ) from error
 
 
-def exception_of(job: JobHandle, answer: Answer, python: str) -> BaseException:
+def _unpickled(data: bytes, *, trusted: bool) -> Any:
+    if trusted:
+        return pickle.loads(data)  # noqa: S301  # read_answer: only the job's user wrote it
+    return plain_value(data)
+
+
+def exception_of(job: JobHandle, answer: Answer, python: str, *, trusted: bool) -> BaseException:
     """Why a job has no result: the function's own exception, or an error in words.
 
     Args:
         job: the job.
         answer: what it wrote.
         python: release of this Python.
+        trusted: as for ``result_of``; else exceptions that are not Python's own are
+            reported in words.
     """
     about = answer.about
     match about.get("kind"):
@@ -111,14 +135,14 @@ def exception_of(job: JobHandle, answer: Answer, python: str) -> BaseException:
                 hint="write it to shared storage, and return its path",
             )
         case _:
-            return _raised(job, answer)
+            return _raised(job, answer, trusted=trusted)
 
 
-def _raised(job: JobHandle, answer: Answer) -> BaseException:
+def _raised(job: JobHandle, answer: Answer, *, trusted: bool) -> BaseException:
     about = answer.about
     traceback = str(about.get("traceback", ""))
     try:
-        error = pickle.loads(answer.data)  # noqa: S301  # read_answer: only the job's user wrote it
+        error = _unpickled(answer.data, trusted=trusted)
     except BaseException:  # its class is not here or ends the program, or half a pickle
         error = None
     if isinstance(error, BaseException):

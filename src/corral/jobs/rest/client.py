@@ -12,22 +12,32 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, TypeVar
 from urllib.parse import urlencode, urlsplit
 
 from corral.errors import BAD_JSON, Code, CorralError
-from corral.runtime.http_client import HttpClient, NoResponseError, RefusedError
+from corral.runtime.http_client import HttpClient, NoResponseError, RefusedError, Response
 from corral.runtime.threads import abandonable
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past_jobs, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.answers import MISSING, OK, Answer, no_past, refused
-from corral.slurm.rest.json_values import record, records, text
+from corral.slurm.rest.answers import (
+    MISSING,
+    OK,
+    Answer,
+    no_past,
+    perhaps_queued,
+    refused,
+    require_own,
+)
+from corral.slurm.rest.json_values import record, text
+from corral.slurm.rest.read import Listed, unreadable
 
 TIMEOUT: Final = 30.0
+WITHIN_S: Final = 300.0
+"""For one answer: that of 50,000 jobs has 300 MB."""
 AT_MOST: Final = 1 << 28
 LOOPBACK: Final = ("127.0.0.1", "::1", "localhost")
 _ADDRESS: Final = re.compile(r"https?://[A-Za-z0-9.:\[\]-]+(/[A-Za-z0-9._~/-]*)?")
@@ -165,6 +175,7 @@ class RestClient:
         cluster: name of the cluster, once ``version`` was asked; "" where it does not state it.
         release: of Slurm, likewise.
         controller: the host of the slurmctld that responds, likewise.
+        notes: what of its answers could not be read and was left out, a sentence each.
     """
 
     address: str
@@ -173,6 +184,7 @@ class RestClient:
     cluster: str = ""
     release: str = ""
     controller: str = ""
+    notes: list[str] = field(default_factory=list[str])
     _http: HttpClient = field(init=False, repr=False)
     _version: int = field(default=0, init=False)
 
@@ -185,18 +197,21 @@ class RestClient:
         """The newest API version that both sides speak: 42 for v0.0.42.
 
         Raises:
-            CorralError: UNREACHABLE; NOT_FOUND, nothing of Slurm's, or too old or new.
+            CorralError: UNREACHABLE; PARSE_FAILED, something else answers there; NOT_FOUND,
+                nothing of Slurm's, or too old or new.
         """
         if self._version:
             return self._version
         for number in range(NEWEST, OLDEST - 1, -1):
             answer = await self._ask("GET", f"/slurm/v0.0.{number}/ping")
-            if answer.status == OK and record(answer.body):
+            if answer.status == OK:
+                if not isinstance(record(answer.body).get("pings"), list):
+                    raise unreadable("it is not slurmrestd's to a ping")
                 self._version, self.release = number, answer.meta.release
                 self.cluster = read.cluster_of(answer.body)
                 self.controller = read.controller_of(answer.body)
                 return number
-            if answer.status not in (OK, MISSING):
+            if answer.status != MISSING:
                 raise self._refused(answer, "asking slurmrestd for its version")
         raise CorralError(
             Code.NOT_FOUND,
@@ -206,16 +221,15 @@ class RestClient:
 
     async def partitions(self) -> tuple[Partition, ...]:
         """All partitions; unlike ping, Slurm answers it for a good token only."""
-        return read.partitions_of(*await self._list("partitions"))
+        return self._noted("partitions", read.partitions_of(*await self._list("partitions")))
 
     async def nodes(self) -> tuple[Node, ...]:
         """All nodes."""
-        body, number = await self._list("nodes")
-        return _read(body, "nodes", number, read.node)
+        return self._noted("nodes", read.nodes_of(*await self._list("nodes")))
 
     async def jobs(self) -> tuple[Job, ...]:
         """All jobs that slurmctld knows."""
-        return tuple(read.jobs_of(*await self._list("jobs")))
+        return self._noted("jobs", read.jobs_of(*await self._list("jobs")))
 
     async def past(self, days: int) -> tuple[Job, ...]:
         """Jobs that ended in the last days, out of accounting.
@@ -228,14 +242,25 @@ class RestClient:
         answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/jobs?{params}")
         if answer.status != OK:
             raise no_past(answer, "asking accounting for jobs")
-        return past_jobs.newest(_read(answer.body, "jobs", number, read.past_job)).jobs
+        if answer.meta.errors:
+            raise self._refused(answer, "asking accounting for jobs")
+        ended = read.listed(answer.body, "jobs", read.past_job, number)
+        return past_jobs.newest(self._noted("jobs of accounting", ended)).jobs
 
     async def records(self, number: int) -> tuple[Job, ...]:
-        """A job, or all records of an array; none when slurmctld has forgotten it."""
+        """A job, or all records of an array; none when slurmctld has forgotten it.
+
+        Raises:
+            CorralError: PARSE_FAILED, also where one record of several cannot be read: it may be
+                the one that is looked for; UNREACHABLE; SLURM_REFUSED.
+        """
         version = await self.version()
         answer = await self._ask("GET", f"/slurm/v0.0.{version}/job/{number}")
         if answer.status == OK:
-            return read.jobs_of(answer.body, version)
+            known = read.jobs_of(answer.body, version)
+            if known.unread:
+                raise unreadable(known.note("records"))
+            return known.records
         if answer.status == MISSING or any("job id" in e.lower() for e in answer.meta.errors):
             return ()
         raise self._refused(answer, f"asking for job {number}")
@@ -244,14 +269,26 @@ class RestClient:
         """Submit a batch job; its number.
 
         Raises:
-            CorralError: SLURM_REFUSED, with Slurm's own words; UNREACHABLE; SPEC_INVALID.
+            CorralError: SLURM_REFUSED, with Slurm's own words; SPEC_INVALID; UNREACHABLE or
+                PARSE_FAILED, where the message states whether Slurm may have the job.
         """
         version = await self.version()
         body = write.submit_body(submission, version)
-        answer = await self._ask("POST", f"/slurm/v0.0.{version}/job/submit", body)
-        if answer.status not in (OK, MISSING) and self._not_taken(answer):
+        try:
+            answer = await self._ask("POST", f"/slurm/v0.0.{version}/job/submit", body)
+        except CorralError as error:
+            cause = error.__cause__
+            if isinstance(cause, NoResponseError) and not cause.sent:
+                raise
+            raise perhaps_queued(error, submission.name) from error
+        if answer.status == MISSING or (answer.status != OK and self._not_taken(answer)):
             raise self._refused(answer, "submitting the job")
-        return read.submitted(answer.body)
+        try:
+            return read.submitted(answer.body)
+        except CorralError as error:
+            if error.code is Code.PARSE_FAILED:
+                raise perhaps_queued(error, submission.name) from error
+            raise
 
     async def cancel(self, ref: str, record: int) -> None:
         """End a job, all of an array, or one of its tasks.
@@ -278,6 +315,7 @@ class RestClient:
         answer = await self._ask("DELETE", f"/slurm/v0.0.{version}/job/{target}")
         if answer.status != OK or answer.meta.errors:
             raise self._refused(answer, f"cancelling job {ref}")
+        require_own(answer)
 
     async def _list(self, key: str) -> tuple[Any, int]:
         version = await self.version()
@@ -285,6 +323,12 @@ class RestClient:
         if answer.status != OK or (answer.meta.errors and not record(answer.body).get(key)):
             raise self._refused(answer, f"asking for {key}")
         return answer.body, version
+
+    def _noted(self, what: str, known: Listed[T]) -> tuple[T, ...]:
+        """The records; how many others there are is noted."""
+        if (note := known.note(what)) and note not in self.notes:
+            self.notes.append(note)
+        return known.records
 
     def _not_taken(self, answer: Answer) -> bool:
         return refused(answer, "").code in (Code.LOGIN_REFUSED, Code.FORBIDDEN)
@@ -311,11 +355,11 @@ class RestClient:
                 *(method, f"{self.address}{path}", content),
                 headers=headers,
                 timeout_s=TIMEOUT,
+                within_s=WITHIN_S,
                 at_most=AT_MOST,
             )
-            status, data = OK, response.body
         except RefusedError as error:
-            status, data = error.status, error.body
+            return self._no(error)
         except NoResponseError as error:
             raise CorralError(
                 Code.UNREACHABLE,
@@ -323,19 +367,42 @@ class RestClient:
                 hint="correct the address (corral login --rest URL again), or check the network; "
                 "an administrator looks at systemctl status slurmrestd",
             ) from error
+        answer = _content(response)
+        return Answer(OK, answer, read.metadata(answer))
+
+    def _no(self, error: RefusedError) -> Answer:
+        """A refusal, as far as it is slurmrestd's own.
+
+        Raises:
+            CorralError: UNREACHABLE, a page of a web server, which also writes 404: that does not
+                mean that Slurm has no such job.
+        """
+        if error.body.lstrip()[:1] == b"<":
+            raise CorralError(
+                Code.UNREACHABLE,
+                f"not slurmrestd but a web server answers at {self.address}, with status "
+                f"{error.status}",
+                tail=error.body[:200].decode("utf-8", "replace"),
+                hint="is slurmrestd down behind its proxy? Else name slurmrestd's own address, "
+                "such as https://lab.example.org:6820",
+            ) from error
         try:
-            answer: Any = json.loads(data)
-        except BAD_JSON:
-            answer = None
-        return Answer(status, answer, read.metadata(answer))
+            body: Any = json.loads(error.body)
+        except BAD_JSON:  # an unknown path is refused in plain text
+            body = None
+        return Answer(error.status, body, read.metadata(body))
 
 
-def _read(body: Any, key: str, version: int, reader: Callable[[Any, int], T]) -> tuple[T, ...]:
-    """The records of a list that can be read."""
-    good: list[T] = []
-    for raw in records(record(body).get(key)):
-        try:
-            good.append(reader(raw, version))
-        except CorralError:
-            continue
-    return tuple(good)
+def _content(response: Response) -> Any:
+    """The JSON of a good answer.
+
+    Raises:
+        CorralError: PARSE_FAILED, it broke off or is none.
+    """
+    if response.missing:
+        raise unreadable(f"{response.missing} bytes of it did not come")
+    try:
+        return json.loads(response.body)
+    except BAD_JSON as error:
+        shown = response.body[:200].decode("utf-8", "replace")
+        raise unreadable("it is not JSON, or was cut off", shown) from error

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.jobs.upload.git import Repository, repository_of, tracked_names
 from corral.jobs.upload.ignore import IgnoreRules
 from corral.jobs.upload.project import (
@@ -215,7 +215,7 @@ def outline_folder(folder: str, *, here: Path | None = None) -> Manifest:
     """Which folder a command would run in, with the folder that is sent; reads no files.
 
     Raises:
-        CorralError: NOT_FOUND, there is no such folder.
+        CorralError: NOT_FOUND, the folder does not exist.
     """
     root = _tree_of(folder).root
     return Manifest(root, (), "", _inside(root, here or Path.cwd()))
@@ -225,7 +225,7 @@ def named_file(path: Path) -> Named:
     """A file that a user named, after links that stay in its project or its own folder.
 
     Raises:
-        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
+        CorralError: USAGE, a link leads out of that; NOT_FOUND, the file does not exist.
     """
     tree, inside = named(path)
     return Named(tree, inside, tree.root / inside)
@@ -249,7 +249,9 @@ def _inside(root: Path, here: Path) -> str:
 def _root(folder: str) -> Path:
     root = absolute(Path(folder))
     if not root.is_dir():
-        raise CorralError(Code.NOT_FOUND, f"no folder {folder}", hint="name a folder, or none")
+        raise CorralError(
+            Code.NOT_FOUND, f"folder {folder} does not exist", hint="name a folder, or none"
+        )
     return root
 
 
@@ -532,7 +534,7 @@ def _content(tree: Tree, path: str, file: Path) -> Content:
 def _unreadable(file: Path, error: OSError) -> CorralError:
     return CorralError(
         Code.NOT_FOUND,
-        f"{file} cannot be read: {error.strerror}",
+        cannot_read(file, error),
         hint=f"check its permissions, or leave it out by {IGNORE_FILE}",
     )
 

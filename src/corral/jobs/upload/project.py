@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.jobs.upload.ignore import IgnoreRules
 from corral.shards import folder_below, parts_of, plain_file
 
@@ -407,7 +407,7 @@ def _walked(folder: Path, asked: Path, kind: str) -> list[Tree]:
     except OSError as error:
         raise CorralError(
             Code.NOT_FOUND,
-            f"{asked} cannot be read: {error.strerror}",
+            cannot_read(asked, error),
             hint=f"name a {kind} of this machine that you can read",
         ) from error
     return trees
@@ -441,7 +441,7 @@ def named(path: Path) -> tuple[Tree, str]:
     mean to upload a key of theirs.
 
     Raises:
-        CorralError: USAGE, a link leads out of that; NOT_FOUND, there is no such file.
+        CorralError: USAGE, a link leads out of that; NOT_FOUND, the file does not exist.
     """
     path = absolute(path)
     trees = ways_to(path)
@@ -459,7 +459,7 @@ def file_in(tree: Tree, path: Path) -> str:
         target = tree.followed(str(path.relative_to(tree.root)))
     except OSError as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{path} cannot be read: {error.strerror}", hint="check its permissions"
+            Code.NOT_FOUND, cannot_read(path, error), hint="check its permissions"
         ) from error
     if target is None:
         raise _leads_out(path, tree.root, "file")
@@ -484,7 +484,9 @@ def _leads_out(path: Path, root: Path, kind: str) -> CorralError:
             f"{path} leads to {real} by a link, out of {root}",
             hint=f"name the {kind} itself, if that is what you mean: {real}",
         )
-    return CorralError(Code.NOT_FOUND, f"no {kind} {path}", hint=f"name a {kind} of this machine")
+    return CorralError(
+        Code.NOT_FOUND, f"{kind} {path} does not exist", hint=f"name a {kind} of this machine"
+    )
 
 
 def _path_below(above: Tree, name: str) -> Tree:

@@ -363,8 +363,8 @@ NCCL_CHECKS: Final = (
         "is declared (network.data.gbps): the speed too (several nodes warn below 90 and fail "
         "below 70 % of the reference). Otherwise the figure is kept and not judged.",
         how="One srun with a rank for each GPU, by PyTorch of the nodes' python3, with the "
-        "program, the environment and the comparison of corral bench run; skipped where there is "
-        "no such PyTorch.",
+        "program, the environment and the comparison of corral bench run; skipped where "
+        "they have no PyTorch.",
         breaks="NCCL that falls back to sockets; a slow port, cable or node; damaged data.",
         hint="F59 names a fall-back to sockets, F45 its environment; corral bench run "
         "measures pairs of nodes and names the slow one, corral doctor --log reads NCCL's own log",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -182,7 +183,10 @@ _FULL: Final = 3
 async def _run(
     ctx: ProveContext, seen: Survey, index: int, capacity: Slots, waits: frozenset[str] = WAITS
 ) -> Run:
-    asked = _questions(ctx, seen, index, capacity, waits)
+    others = running_on(fold(capacity.batch.names), _OTHERS, f"m{secrets.token_hex(8)}")
+    name = f"{ctx.job_name}-slots{index}"
+    start = _start(name, seen, capacity, waits, round(WAIT + ctx.slack))
+    asked = _questions(ctx, name, start, others)
     result = await ctx.control(asked.script, timeout=90.0)
     sections = asked.read(result.stdout)
     texts = sections.texts()
@@ -190,30 +194,24 @@ async def _run(
     watched = first is not None and first.status in (0, _FULL) and set(texts) == set(asked.names)
     return Run(
         SNAPSHOT.read_or_empty(texts),
-        others_of(_other_jobs(capacity).read_or_empty(texts), ctx.job_name),
+        others_of(others.read_or_empty(texts), ctx.job_name),
         _RECORDS.read_or_empty(texts),
         "" if watched else result.stderr.strip()[-200:] or "no output",
         clip(f"{sections.shown()}\n{result.stderr.strip()}"),
     )
 
 
-def _other_jobs(capacity: Slots) -> Question[tuple[Job, ...]]:
-    return running_on(fold(capacity.batch.names), _OTHERS)
-
-
 def _questions(
-    ctx: ProveContext, seen: Survey, index: int, capacity: Slots, waits: frozenset[str]
+    ctx: ProveContext, name: str, start: Script, others: Question[tuple[Job, ...]]
 ) -> Inquiry:
     """Three steps, framed by root: users choose names of jobs, and see arguments of processes."""
-    name = f"{ctx.job_name}-slots{index}"
-    start = _start(name, seen, capacity, waits, round(WAIT + ctx.slack))
     snapshot = as_user(ctx.user, start)
     end = call(_PROGRAM, "slots_end", name, _COLUMNS.format, round(WAIT + ctx.slack))
     cancel = as_user(ctx.user, sh("scancel -Q -n {name} 2>/dev/null", name=name))
     return inquiry(
         (
             SNAPSHOT.by(sh("( {snapshot} ); full=$?; ( exit $full )", snapshot=snapshot)),
-            _other_jobs(capacity),
+            others,
             _RECORDS.by(sh("[ $full -ne 0 ] || ( {end} )", end=as_user(ctx.user, end))),
         ),
         before=sh("trap {cancel} EXIT", cancel=str(sh("( {c} )", c=cancel))),

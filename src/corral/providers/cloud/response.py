@@ -84,7 +84,10 @@ def amount(value: Any) -> float:
     Raises:
         ValueError: it is not a number, or less than nothing.
     """
-    number = float(value)
+    try:
+        number = float(value)
+    except OverflowError as error:  # an integer of JSON may have any number of digits
+        raise ValueError("an amount of more than 308 digits") from error
     if isinstance(value, bool) or not math.isfinite(number) or number < 0:
         raise ValueError(f"{value!r} is not an amount")
     return number

@@ -123,7 +123,7 @@ async def find(podman: Podman, network: str, bridge: str) -> Leftovers:
     Args:
         podman: what knows the containers.
         network: the network's name.
-        bridge: the network's interface on this machine, "" when there is no such network.
+        bridge: the network's interface on this machine, "" when the network does not exist.
     """
     try:
         return Leftovers(await _find(podman, network, bridge) if bridge else ())

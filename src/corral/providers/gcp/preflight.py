@@ -24,7 +24,7 @@ from corral.spec.nodes import nodes_of
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """What the API answered; None: there is no such thing.
+    """What the API answered; None: it does not exist.
 
     Attributes:
         zone: ``zones.get``.

@@ -40,7 +40,7 @@ After=network-online.target
 [Service]
 Type=oneshot
 ExecStart=/usr/bin/python3 {PROGRAM}
-TimeoutStartSec=15min
+TimeoutStartSec=30min
 NoNewPrivileges=yes
 ProtectHome=yes
 """

@@ -17,6 +17,8 @@ from corral.slurm.conf.parse import Line, Pair, parse
 from corral.slurm.version import SlurmVersion
 from corral.spec.slurm.hostlist import NODES_AT_MOST, count, expand
 
+NOT_GIVEN: Final = "the file is not among those given"
+"""Why a file that is included is not read."""
 NAMES_AT_MOST: Final = 2_000_000
 """Of all hostlists together: 10,000 nodes in 200 partitions."""
 _HOSTLISTS: Final = frozenset(
@@ -370,7 +372,7 @@ class Existing:
             close = [s for s in self.sources if PurePosixPath(s.name).name == last]
             source = close[0] if len(close) == 1 else None
         if source is None:
-            conf.lost.append((placed, "there is no such file among those given"))
+            conf.lost.append((placed, NOT_GIVEN))
         elif source.name in above:
             conf.lost.append((placed, "it includes itself"))
         else:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.rest.read import Metadata
+from corral.slurm.rest.json_values import record
+from corral.slurm.rest.read import Metadata, unreadable
 
 OK, UNCHANGED, MISSING, UNAUTHORIZED, FORBIDDEN, NO_AUTH = 200, 304, 404, 401, 403, 511
 SACCT: Final = "where there is accounting, corral jobs --all asks it"
@@ -46,6 +47,24 @@ def refused(answer: Answer, doing: str) -> CorralError:
         f"{doing}: {message or f'slurmrestd answered with status {answer.status}'}",
         hint="" if message else "on the controller: journalctl -u slurmrestd",
     )
+
+
+def require_own(answer: Answer) -> None:
+    """Check that a good answer is slurmrestd's: each lists its errors, or those of each job.
+
+    Raises:
+        CorralError: PARSE_FAILED, it was cut off, or is another program's.
+    """
+    body = record(answer.body)
+    if not any(isinstance(body.get(key), list) for key in ("errors", "status")):
+        raise unreadable("it is not an answer of slurmrestd's")
+
+
+def perhaps_queued(error: CorralError, name: str) -> CorralError:
+    """The error of a submission whose answer did not come or cannot be read."""
+    error.message += "; Slurm may have queued the job all the same"
+    error.hint = f"look for it before you submit it again: corral jobs ({name or 'without a name'})"
+    return error
 
 
 def no_past(answer: Answer, doing: str) -> CorralError:

@@ -35,6 +35,7 @@ from corral.slurm.rest.json_values import (
     text,
     words,
 )
+from corral.slurm.rest.read import unreadable
 
 T = TypeVar("T")
 PARENT: Final = 0x7FFFFFFF
@@ -63,7 +64,7 @@ class RestQuestion(Generic[T]):
     def of_cluster(self, body: object, cluster: str) -> Record:
         """An answer's body without the records of other clusters; all for an unknown name."""
         answer = record(body)
-        if not self.listed or not cluster:
+        if not self.listed or not cluster or not isinstance(answer.get(self.listed), list):
             return answer
         kept = [o for o in records(answer.get(self.listed)) if text(o.get("cluster")) == cluster]
         return {**answer, self.listed: kept}
@@ -72,6 +73,18 @@ class RestQuestion(Generic[T]):
     def of_accounting(self) -> bool:
         """Whether slurmdbd answers it."""
         return self.path.startswith("/slurmdb/")
+
+
+def _listed(body: Record, *keys: str) -> list[Record]:
+    """The list of the first of these keys that the answer has.
+
+    Raises:
+        CorralError: PARSE_FAILED, it has none of them, which does not mean that the list is empty.
+    """
+    for key in keys:
+        if isinstance(body.get(key, ""), list | None):
+            return records(body[key])
+    raise unreadable(f"it has no list of {keys[0]}")
 
 
 def _at(raw: Record, path: str) -> object:
@@ -103,7 +116,7 @@ def resource_of(entry: Record) -> str:
 
 def members(body: Record, _: int) -> tuple[Member, ...]:
     """The associations of an answer."""
-    return tuple(_member(raw) for raw in records(body.get("associations")) if raw.get("account"))
+    return tuple(_member(raw) for raw in _listed(body, "associations") if raw.get("account"))
 
 
 def _member(raw: Record) -> Member:
@@ -130,7 +143,7 @@ def _member(raw: Record) -> Member:
 
 def qos(body: Record, version: int) -> tuple[Qos, ...]:
     """The QOS of an answer (``QOS`` in v0.0.38), those of highest priority first."""
-    listed = records(body.get("qos")) or records(body.get("QOS"))
+    listed = _listed(body, "qos", "QOS")
     made = (_qos(raw, version) for raw in listed if raw.get("name"))
     return tuple(sorted(made, key=lambda entry: (-entry.priority, entry.name)))
 
@@ -154,7 +167,7 @@ def _qos(raw: Record, version: int) -> Qos:
 
 def shares(body: Record, _: int) -> tuple[Share, ...]:
     """The fair shares of an answer."""
-    listed = records(record(body.get("shares")).get("shares"))
+    listed = _listed(record(body.get("shares")), "shares")
     return tuple(_share(raw) for raw in listed if raw.get("name"))
 
 
@@ -183,7 +196,7 @@ def _usage(raw: Record) -> float | None:
 
 def reservations(body: Record, _: int) -> tuple[Reservation, ...]:
     """The reservations of an answer, those that begin first at the top."""
-    made = (_reservation(raw) for raw in records(body.get("reservations")) if raw.get("name"))
+    made = (_reservation(raw) for raw in _listed(body, "reservations") if raw.get("name"))
     return tuple(sorted(made, key=lambda entry: (entry.start or 0, entry.name)))
 
 
@@ -205,7 +218,7 @@ def _reservation(raw: Record) -> Reservation:
 
 def licenses(body: Record, _: int) -> tuple[License, ...]:
     """The licences of an answer."""
-    listed = records(body.get("licenses"))
+    listed = _listed(body, "licenses")
     return tuple(
         License(
             name=text(raw.get("LicenseName")),
@@ -223,6 +236,8 @@ def licenses(body: Record, _: int) -> tuple[License, ...]:
 def scheduler(body: Record, _: int) -> Scheduler:
     """What sdiag prints."""
     raw = record(body.get("statistics"))
+    if not raw:
+        raise unreadable("it has no statistics")
     exits = {key: record(raw.get(key)) for key in ("schedule_exit", "bf_exit")}
     counted = {word: maybe(raw.get(f"jobs_{word}")) for word in COUNTED}
     return Scheduler(

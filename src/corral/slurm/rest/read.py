@@ -1,7 +1,9 @@
 """Answers of slurmrestd and of commands with ``--json`` as our records, of any release. Pure.
 
 Both have the same models, since the commands print what the newest data parser of their release
-makes. A record that cannot be read is left out and counted, never a reason to show nothing.
+makes. A record that cannot be read is left out and counted, never a reason to show nothing. An
+answer without the list that was asked for, or of whose records none can be read, is an error: it
+does not mean that there are none.
 
 Times are unix seconds, memory is MiB, limits are seconds; None is "not known" or "no limit".
 """
@@ -9,9 +11,9 @@ Times are unix seconds, memory is MiB, limits are seconds; None is "not known" o
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar, cast
 
 from corral.errors import Code, CorralError
 from corral.slurm.array_tasks import label_of
@@ -41,6 +43,7 @@ from corral.slurm.tres import (
     recorded,
 )
 
+T = TypeVar("T")
 USER, OPERATOR, ADMINISTRATOR = "user", "operator", "administrator"
 """Slurm's admin levels (sacctmgr(1), AdminLevel: None, Operator, Administrator), weakest first."""
 
@@ -213,6 +216,9 @@ def past_job(raw: Record, _: int) -> Job:
         exit_signal=_signal(code),
         stdout=_past_path(raw, "stdout"),
         stderr=_past_path(raw, "stderr"),
+        eligible_at=moment(time.get("eligible")),
+        tres_asked=_written(_listed(raw, "requested")),
+        wckey=text(record(raw.get("wckey")).get("wckey")),
         comment=text(record(raw.get("comment")).get("job")),
         **past_fields(raw),
     )
@@ -220,12 +226,21 @@ def past_job(raw: Record, _: int) -> Job:
 
 def _counted(raw: Record) -> dict[str, int]:
     """What a job was given, else what it asked for, by its kind: ``cpu``, ``mem``, ``gres/gpu``."""
-    tres = record(raw.get("tres"))
-    listed = records(tres.get("allocated")) or records(tres.get("requested"))
+    return _listed(raw, "allocated") or _listed(raw, "requested")
+
+
+def _listed(raw: Record, which: str) -> dict[str, int]:
+    """What accounting has of a job as allocated or requested, by its kind."""
+    listed = records(record(raw.get("tres")).get(which))
     pairs = [
         ("/".join(p for p in (text(o.get("type")), text(o.get("name"))) if p), o) for o in listed
     ]
     return {kind: integer(entry.get("count")) for kind, entry in pairs}
+
+
+def _written(tres: dict[str, int]) -> str:
+    """As slurmctld writes it, ``cpu=2,mem=200M``; accounting counts memory in MiB."""
+    return ",".join(f"{kind}={count}{'M' if kind == 'mem' else ''}" for kind, count in tres.items())
 
 
 def partition(raw: Record, version: int) -> Partition:
@@ -252,32 +267,94 @@ def partition(raw: Record, version: int) -> Partition:
     )
 
 
-def nodes_of(body: object, version: int) -> tuple[Node, ...]:
-    """All nodes of an answer that can be read."""
-    listed = records(record(body).get("nodes"))
-    return tuple(n for raw in listed if (n := _tried(node, raw, version)))
+@dataclass(frozen=True, slots=True)
+class Listed(Generic[T]):
+    """The records of an answer.
+
+    Attributes:
+        records: those that can be read.
+        unread: how many others there are.
+    """
+
+    records: tuple[T, ...]
+    unread: int = 0
+
+    def note(self, key: str) -> str:
+        """The others in words; "" where there are none."""
+        if not self.unread:
+            return ""
+        known = len(self.records) + self.unread
+        return f"{self.unread} of {known} {key} in Slurm's answer cannot be read and are left out"
 
 
-def jobs_of(body: object, version: int) -> tuple[Job, ...]:
-    """All jobs of an answer that can be read."""
-    listed = records(record(body).get("jobs"))
-    return tuple(j for raw in listed if (j := _tried(job, raw, version)))
+def listed(body: object, key: str, reader: Callable[[Record, int], T], version: int) -> Listed[T]:
+    """The records of a list.
+
+    Args:
+        body: of the answer.
+        key: of the list: ``jobs``.
+        reader: reads one record, or raises CorralError.
+        version: of the API that gave it.
+
+    Raises:
+        CorralError: PARSE_FAILED, there is no such list, or none of its records can be read.
+    """
+    values: Any = record(body).get(key)
+    if not isinstance(values, list):
+        raise unreadable(f"it has no list of {key}")
+    return tried(values, key, reader, version)  # pyright: ignore[reportUnknownArgumentType]
 
 
-def past_jobs(listed: Iterable[Record], version: int) -> tuple[Job, ...]:
-    """All jobs of accounting that can be read."""
-    return tuple(j for raw in listed if (j := _tried(past_job, raw, version)))
+def tried(
+    values: Iterable[object], key: str, reader: Callable[[Record, int], T], version: int
+) -> Listed[T]:
+    """What can be read of some records.
+
+    Raises:
+        CorralError: PARSE_FAILED, nothing of them.
+    """
+    good, unread, why = list[T](), 0, ""
+    for raw in values:
+        try:
+            if not isinstance(raw, dict):
+                raise CorralError(Code.PARSE_FAILED, "a record that is not an object")
+            good.append(reader(cast("Record", raw), version))
+        except CorralError as error:
+            unread, why = unread + 1, error.message
+    if unread and not good:
+        raise unreadable(f"none of its {unread} {key} can be read: {why}")
+    return Listed(tuple(good), unread)
+
+
+def unreadable(why: str, tail: str = "") -> CorralError:
+    """The error of an answer that is not what was asked for: it states nothing about Slurm."""
+    return CorralError(
+        Code.PARSE_FAILED,
+        f"Slurm's answer cannot be read: {why}",
+        tail=tail,
+        hint="try again; if it stays so, is it slurmrestd that answers, and not a proxy, and does "
+        "this version of Corral read Slurm's release?",
+    )
+
+
+def nodes_of(body: object, version: int) -> Listed[Node]:
+    """All nodes of an answer; raises as ``listed``."""
+    return listed(body, "nodes", node, version)
+
+
+def jobs_of(body: object, version: int) -> Listed[Job]:
+    """All jobs of an answer; raises as ``listed``."""
+    return listed(body, "jobs", job, version)
+
+
+def partitions_of(body: object, version: int) -> Listed[Partition]:
+    """All partitions of an answer; raises as ``listed``."""
+    return listed(body, "partitions", partition, version)
 
 
 def cluster_of(body: object) -> str:
     """The name of the cluster that answers; "" before v0.0.40, which does not state it."""
     return text(record(record(record(body).get("meta")).get("slurm")).get("cluster"))
-
-
-def partitions_of(body: object, version: int) -> tuple[Partition, ...]:
-    """All partitions of an answer that can be read."""
-    listed = records(record(body).get("partitions"))
-    return tuple(p for raw in listed if (p := _tried(partition, raw, version)))
 
 
 def state(raw: Record) -> tuple[str, str]:
@@ -292,27 +369,23 @@ def state(raw: Record) -> tuple[str, str]:
     return label, states[0]
 
 
-def _tried(reader: Any, raw: Record, version: int) -> Any:
-    try:
-        return reader(raw, version)
-    except CorralError:
-        return None
-
-
 def submitted(body: object) -> int:
     """The number of a job just submitted.
 
     Raises:
-        CorralError: SLURM_REFUSED, with Slurm's own words.
+        CorralError: SLURM_REFUSED, with Slurm's own words; PARSE_FAILED, the answer has neither
+            the job's number nor an error, and Slurm may have taken the job.
     """
     answer = record(body)
     job_id = integer(answer.get("job_id")) or integer(record(answer.get("result")).get("job_id"))
     if job_id:
         return job_id
     errors = metadata(body).errors
+    if not errors:
+        raise unreadable("it has neither the job's number nor an error")
     raise CorralError(
         Code.SLURM_REFUSED,
-        "Slurm refused the job" + (f": {errors[0]}" if errors else ""),
+        f"Slurm refused the job: {errors[0]}",
         tail="\n".join(errors[1:]),
         hint="change what it names, and submit it again",
         fields={option: errors[0] for option in refused_options(errors)},

@@ -46,8 +46,12 @@ class RecordStream(Generic[T]):
 
     Args:
         key: the list's key: ``jobs``.
-        read: reads one record; one that it cannot read (CorralError) is left out.
+        read: reads one record; one that it cannot read (CorralError) is left out and counted.
         memory: of the last answer to the same question.
+
+    Attributes:
+        known: how many records were read.
+        unread: how many could not be read.
     """
 
     def __init__(
@@ -55,6 +59,8 @@ class RecordStream(Generic[T]):
     ) -> None:
         self._read = read
         self._memory = memory
+        self.unread = 0
+        self.known = 0
         self._seen: list[tuple[int, int, T | None]] = []
         self._place = 0  # in the memory, of the next record
         self._key = re.compile(rf'"{re.escape(key)}"\s*:\s*\[')
@@ -104,7 +110,10 @@ class RecordStream(Generic[T]):
             else:
                 end, value = known
             at = end
-            if value is not None:
+            if value is None:
+                self.unread += 1
+            else:
+                self.known += 1
                 yield value
         self._text = text[at:]
         if self._state == _IN:
@@ -151,7 +160,8 @@ class RecordStream(Generic[T]):
         """The document without the records, once all bytes came.
 
         Raises:
-            CorralError: PARSE_FAILED, it broke off or is not JSON.
+            CorralError: PARSE_FAILED, it broke off, is not JSON or has no such list, or none of its
+                records could be read.
         """
         middle = f'"{self._name}": []' if self._state != _BEFORE else ""
         text = self._head + middle + self._text
@@ -165,4 +175,17 @@ class RecordStream(Generic[T]):
             ) from error
         if self._memory is not None and self._state == _BEHIND:
             self._memory.keep(self._seen)
-        return document if isinstance(document, dict) else {}  # pyright: ignore
+        if not isinstance(document, dict):
+            raise CorralError(
+                Code.PARSE_FAILED, f"Slurm's answer about {self._name} is not an object"
+            )
+        body = cast("dict[str, Any]", document)
+        # A refusal has no list, and its own errors.
+        errors = body.get("errors")
+        if self._state == _BEFORE and not (isinstance(errors, list) and errors):
+            raise CorralError(Code.PARSE_FAILED, f"Slurm's answer has no list of {self._name}")
+        if self.unread and not self.known:
+            raise CorralError(
+                Code.PARSE_FAILED, f"none of the {self.unread} {self._name} of Slurm can be read"
+            )
+        return body

@@ -110,7 +110,7 @@ def page_clusters(view: View) -> Iterator[Problem]:
         names.add(other.name)
         host, port = _host_of(other.url), _port_of(other.url)
         if port is None:
-            yield Problem((*place, number, "url"), "there is no such port", "1 to 65535")
+            yield Problem((*place, number, "url"), "the port is not from 1 to 65535", "1 to 65535")
         elif f"{host}:{port}" in seen or (host in hosts and port == page.port):
             hint = "each cluster's page has its own address"
             yield Problem((*place, number, "url"), "this address is a page's already", hint)

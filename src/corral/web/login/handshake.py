@@ -13,7 +13,7 @@ import secrets
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeVar
 
 from corral.errors import CorralError
 from corral.web.slurm.slurmrest import Login
@@ -24,6 +24,7 @@ ARRIVED_S: Final = 120
 """How long who came back waits for the session: the page asks for it at once."""
 MOST: Final = 2000
 
+T = TypeVar("T")
 Clock = Callable[[], float]
 
 
@@ -86,28 +87,42 @@ class Handshakes:
 class Arrivals:
     """Who came back from the provider, until the page asks for the session; once.
 
+    Failures, which anybody can cause without a login, are kept apart: many of them push out only
+    each other.
+
     Args:
         clock: returns unix seconds.
     """
 
     def __init__(self, clock: Clock = time.time) -> None:
         self._clock = clock
-        self._waiting: dict[str, tuple[Login | CorralError, float]] = {}
+        self._logins: dict[str, tuple[Login, float]] = {}
+        self._failures: dict[str, tuple[CorralError, float]] = {}
 
     def add(self, outcome: Login | CorralError) -> str:
         """Keep a login, or why there is none; gives what the browser asks by."""
-        now = self._clock()
-        self._waiting = {k: v for k, v in self._waiting.items() if v[1] > now}
-        while len(self._waiting) >= MOST:
-            self._waiting.pop(next(iter(self._waiting)))
         key = secrets.token_urlsafe(32)
-        self._waiting[_digest(key)] = (outcome, now + ARRIVED_S)
+        if isinstance(outcome, CorralError):
+            self._keep(self._failures, key, outcome)
+        else:
+            self._keep(self._logins, key, outcome)
         return key
+
+    def _keep(self, waiting: dict[str, tuple[T, float]], key: str, outcome: T) -> None:
+        """Add one behind the others, of which the old ones go: they are in the order they came."""
+        now = self._clock()
+        while waiting and (len(waiting) >= MOST or next(iter(waiting.values()))[1] <= now):
+            del waiting[next(iter(waiting))]
+        waiting[_digest(key)] = (outcome, now + ARRIVED_S)
 
     def take(self, key: str) -> Login | CorralError | None:
         """What became of a login; None: nothing is known of it."""
-        outcome, until = self._waiting.pop(_digest(key), (None, 0.0))
-        return outcome if self._clock() < until else None
+        digest = _digest(key)
+        login, until = self._logins.pop(digest, (None, 0.0))
+        if login is not None:
+            return login if self._clock() < until else None
+        failure, until = self._failures.pop(digest, (None, 0.0))
+        return failure if self._clock() < until else None
 
 
 def _digest(key: str) -> str:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import yaml
+from ruamel.yaml import YAML
 
 from corral import agents
 from corral.roles.services.metrics import alerts as rules_text
@@ -168,7 +168,8 @@ def read(text: str) -> Iterator[Metric]:
 
 def alert_rules() -> Iterable[dict[str, Any]]:
     """The alert rules that the controller's Prometheus has."""
-    for group in yaml.safe_load(rules_text())["groups"]:
+    reader: Any = YAML(typ="safe")
+    for group in reader.load(rules_text())["groups"]:
         yield from group["rules"]
 
 

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api, durations
 from corral.errors import Code, CorralError
+from corral.slurm.array_tasks import array_tasks, without_limit
 from corral.slurm.directives import Directive, directives, nodes_of
 from corral.slurm.records import Job
 from corral.slurm.rest import write
@@ -33,6 +34,7 @@ from corral.web.openapi import file_of
 from corral.web.routes.my_work import busy_gpus
 from corral.web.routes.view import packed_of
 from corral.web.slurm.arrays import array_rows, page_of_groups
+from corral.web.slurm.choices import filter_words
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.efficiency import DAY_S, seconds_of
 from corral.web.slurm.response_cache import CachedResponse
@@ -69,6 +71,8 @@ _DECIDED: Final = (Code.LOGIN_REFUSED, Code.FORBIDDEN)
 """Slurm has answered: the viewer may not see it."""
 MOST_DAYS: Final = 30
 """How far back metrics are asked for how busy the GPUs of an ended job were."""
+MOST_TASKS: Final = 100_000
+"""Of an array whose tasks overlap: they are made to be counted."""
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
 
@@ -135,6 +139,19 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     who = shared_by(state_of(request), session)
     key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
     return await packed_of(request).reply(request, key, now.jobs_rev, body)
+
+
+@router.get("/words", response_model=schemas.JobWords)
+async def words(request: Request, session: Viewer) -> Response:
+    """The keys of a filter of jobs, with the values of those that have few, of at most 500 each.
+
+    They are of the jobs that slurmctld knows; ``state`` has all states of Slurm.
+    """
+    now = await poller_of(request, session).fresh()
+    who = shared_by(state_of(request), session)
+    return await packed_of(request).reply(
+        request, f"words:{who}", now.jobs_rev, lambda: {"words": filter_words(now.jobs.values())}
+    )
 
 
 def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> dict[str, Any]:
@@ -211,30 +228,48 @@ class Draft(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     script: str = Field(max_length=1 << 20)
+    array: str = Field(
+        default="", max_length=200, description="Of the field next to it; it overrides a line's."
+    )
 
 
 @router.post("/directives", response_model=schemas.Directives)
 async def read_directives(draft: Draft, session: Viewer, state: Here) -> Any:
-    """What a script's #SBATCH lines ask for: for the fields of the form, others, and faults."""
+    """What a script's #SBATCH lines ask for: for the fields of the form, others, and faults.
+
+    ``jobs`` is how many jobs it makes, the tasks of its array or 1; null where that is not known.
+    ``at_once`` is how many of them run at once at most, null for no limit.
+    """
     # sbatch reads them itself where there is no API.
     commands = isinstance(state.rest, ByCommands)
     version = None if commands else await state.rest.version(session.login)
-    return await asyncio.to_thread(_read, draft.script, version)  # of up to 1 MiB
+    return await asyncio.to_thread(_read, draft, version)  # of up to 1 MiB
 
 
-def _read(script: str, version: int | None) -> dict[str, Any]:
-    options = directives(script)
+def _counted(array: str) -> dict[str, int | None]:
+    """How many jobs the value of ``--array`` makes, and how many of them at once; "": no array."""
+    if not array:
+        return {"jobs": 1, "at_once": None}
+    _, at_once = without_limit(array)
+    limit = int(at_once) if at_once and at_once.isdecimal() else None
+    return {"jobs": array_tasks(array).total(MOST_TASKS), "at_once": limit}
+
+
+def _read(draft: Draft, version: int | None) -> dict[str, Any]:
+    options = directives(draft.script)
     if version is None:
         faults = [(d.line, f"{d.value}: {d.fault}") for d in options if d.fault]
     else:
-        faults = faults_of(script, version)
+        faults = faults_of(draft.script, version)
     wrong = {line for line, _ in faults}
     last = {d.name: d for d in options if d.line not in wrong}
     known = [(directive, *_form_field(directive)) for directive in last.values()]
     taken = Counter(field for _, field, _ in known)  # --gres and --gpus-per-node add up
     shown = {field: (d.line, value) for d, field, value in known if field and taken[field] == 1}
     others = [d for d, field, _ in known if field not in shown]
+    _, array = shown.get("array", (0, ""))
     return {
+        **_counted(draft.array or array),
         "fields": {field: {"line": line, "value": v} for field, (line, v) in shown.items()},
         "others": [
             {"line": d.line, "text": f"--{d.name}" + (f"={d.value}" if d.value else "")}
@@ -405,8 +440,8 @@ async def act(
         state.audit.note(session.user, action.do, f"job {job_id}", Code.FORBIDDEN.value)
         raise CorralError(
             Code.FORBIDDEN,
-            f"job {job_id} is {record.user}'s: Slurm does not let you {action.do} it",
-            hint="ask its owner, or an operator",
+            f"job {job_id} is {record.user}'s: its owner and operators may {action.do} it here",
+            hint="ask one of them; a coordinator of its account may use scancel on a node",
         )
     await audited(state, session, action.do, f"job {job_id}", _done(state, session, record, action))
     poller_of(request, session).nudge(record.id)

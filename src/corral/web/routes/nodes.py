@@ -72,6 +72,7 @@ async def node(request: Request, name: NodeName, session: Viewer, state: Here) -
     events = [event.as_dict() for event in state.node_events.of(record, outages or ())]
     events += await _journal(state, session, name)
     return {
+        "machine": machine_of(record),
         "jobs": job_rows(jobs),
         "gpus": gpus_of(record, jobs, readings),
         "readings": any(reading.name not in _HEALTH for reading in readings),
@@ -81,6 +82,18 @@ async def node(request: Request, name: NodeName, session: Viewer, state: Here) -
         "outages": outages is not None,
         "journal": _owns(state, session),
         "cut": len(events) > MOST_EVENTS,
+    }
+
+
+def machine_of(node: Node) -> dict[str, Any]:
+    """What the page of one node shows of its machine; the list of all has it not."""
+    return {
+        "kernel": node.system,
+        "architecture": node.architecture,
+        "sockets": node.sockets,
+        "cores": node.socket_cores,
+        "threads": node.threads,
+        "busy_at": node.busy_at,
     }
 
 

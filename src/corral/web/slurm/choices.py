@@ -1,4 +1,4 @@
-"""What a job by form may choose, and what is free there now: partitions, accounts, QOS. Pure."""
+"""What may be chosen of partitions, accounts and QOS: with what is free, and in a filter. Pure."""
 
 from __future__ import annotations
 
@@ -7,13 +7,35 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from corral.slurm.policy import Member, accounts_above
-from corral.slurm.records import Node, Partition
+from corral.slurm.records import Job, Node, Partition
+from corral.slurm.states.jobs import JobState
+from corral.web.slurm.search import KEYS, is_users
 
 UP: Final = "UP"
 _OF_QOS: Final = ("qos-user", "qos")
 _COUNTED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {"gpus": ("gpus",), "jobs": ("jobs", "submitted")}
 )
+
+MOST_WORDS: Final = 500
+"""Values of a key of the filter: nobody looks for one among more."""
+_SHARED: Final = ("user", "account", "partition", "qos")
+"""Keys of which many jobs have one value; a pending job may name several partitions."""
+
+
+def filter_words(jobs: Iterable[Job]) -> dict[str, list[str]]:
+    """The keys of a filter of jobs, each with its values where those are few.
+
+    ``state`` has all of Slurm's. Corral's own jobs are left out.
+    """
+    shared = {key: set[str]() for key in _SHARED}
+    for job in jobs:
+        if is_users(job):
+            for key, values in shared.items():
+                values.update(getattr(job, key).split(","))
+    listed = {key: sorted(values - {""})[:MOST_WORDS] for key, values in shared.items()}
+    listed["state"] = [state.value.lower() for state in JobState]
+    return {key: listed.get(key, []) for key in KEYS}
 
 
 def partition_choices(

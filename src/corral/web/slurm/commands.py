@@ -6,6 +6,7 @@ only who runs ``corral ui`` can log in, and commands run as that user by ssh.
 
 from __future__ import annotations
 
+import json
 import secrets
 import time
 from collections.abc import Callable
@@ -20,7 +21,8 @@ from corral.slurm.directives import refused_options
 from corral.slurm.job_use import JobUse
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import commands, past_jobs, read, write
-from corral.slurm.rest.json_values import Record, records
+from corral.slurm.rest.answers import perhaps_queued
+from corral.slurm.rest.json_values import Record
 from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.stream import Memory
 from corral.slurm.states.jobs import recorded_states
@@ -48,6 +50,7 @@ class ByCommands:
         self._declared = declared
         self._old = False
         self.release = ""
+        self.unread: dict[str, str] = {}
         self.calls = 0
         self.waited = 0.0
 
@@ -186,7 +189,11 @@ class ByCommands:
             CorralError: SLURM_REFUSED, UNREACHABLE.
         """
         output = await self._run(login, commands.sbatch_of(submission), submission.script)
-        return int(output.strip().partition(";")[0])
+        number = output.strip().partition(";")[0]
+        if not number.isdecimal():
+            unread = read.unreadable("sbatch printed no number of a job", output[-300:])
+            raise perhaps_queued(unread, submission.name)
+        return int(number)
 
     async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None:
         """Do something to one job or node, as the user.
@@ -232,13 +239,9 @@ class ByCommands:
     ) -> tuple[T, ...]:
         body = commands.body_of(await self._printed(login, key))
         self.release = read.metadata(body).release or self.release
-        number, listed = commands.version_of(body), list[T]()
-        for fields in records(body.get(key)):
-            try:
-                listed.append(reader(fields, number))
-            except CorralError:
-                continue  # one record that cannot be read does not hide the others
-        return tuple(listed)
+        known = read.listed(body, key, reader, commands.version_of(body))
+        self.unread[key] = known.note(key)
+        return known.records
 
     async def _printed(self, login: Login, key: str) -> str:
         if not self._old:
@@ -249,7 +252,7 @@ class ByCommands:
                     raise
                 self._old = True
         if key not in commands.OLDER:
-            return "{}"
+            return json.dumps({key: []})
         return await self._run(login, commands.OLDER[key])
 
     async def _asked(self, login: Login, command: Command[T], doing: str = "") -> T:

@@ -278,15 +278,9 @@ class Poller:
         now = self.now if jobs is None else self.now.with_jobs(jobs)
         if not now.complete:
             now = replace(now, rev=now.rev + 1, complete=True)
-        self._is(
-            replace(
-                now,
-                seen_at=time.time(),
-                jobs_at=self._jobs.complete_at,
-                trouble="",
-                release=self._rest.release,
-            )
-        )
+        unread = "; ".join(filter(None, self._rest.unread.values()))
+        now = replace(now, seen_at=time.time(), jobs_at=self._jobs.complete_at)
+        self._is(replace(now, trouble="", unread=unread, release=self._rest.release))
         self._known["jobs"].set()
 
     def _is(self, now: Snapshot) -> None:
@@ -295,7 +289,7 @@ class Poller:
         They come first: the next state is compared with this one, also where ``changed`` fails.
         """
         before, self.now = self.now, now
-        if now.rev != before.rev or now.trouble != before.trouble:
+        if (now.rev, now.trouble, now.unread) != (before.rev, before.trouble, before.unread):
             self._publish(dumps(delta(before, now)))
         if self._changed is not None:
             self._changed(before, now)

@@ -33,8 +33,8 @@ SHOWN: Final[Mapping[str, Callable[[Job], bool]]] = MappingProxyType(
 )
 """The tabs of the page."""
 ORDERS: Final = (
-    "id", "name", "user", "state", "partition", "submit_at", "start_at", "end_at", "priority",
-    "node_count", "gpus", "cpus", "memory", "limit",
+    "id", "name", "user", "account", "state", "partition", "qos", "submit_at", "start_at", "end_at",
+    "priority", "node_count", "gpus", "cpus", "memory", "limit",
 )  # fmt: skip
 
 Test = Callable[[Job], bool]

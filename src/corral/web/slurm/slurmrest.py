@@ -20,7 +20,17 @@ from corral.slurm.job_use import JobUse, use_of
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past_jobs, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
-from corral.slurm.rest.answers import MISSING, OK, SACCT, UNCHANGED, Answer, no_past, refused
+from corral.slurm.rest.answers import (
+    MISSING,
+    OK,
+    SACCT,
+    UNCHANGED,
+    Answer,
+    no_past,
+    perhaps_queued,
+    refused,
+    require_own,
+)
 from corral.slurm.rest.json_values import Record, integer, record, records, text
 from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.read import USER
@@ -28,6 +38,7 @@ from corral.slurm.rest.stream import Memory, RecordStream
 from corral.web.daemon_client import daemon_client
 
 TIMEOUT: Final = 20.0
+_UNSENT: Final = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
 
 def unreachable(error: httpx.HTTPError) -> CorralError:
@@ -66,6 +77,7 @@ class Slurm(Protocol):
 
     release: str
     waited: float
+    unread: dict[str, str]
 
     async def close(self) -> None: ...
     async def version(self, login: Login) -> int: ...
@@ -108,6 +120,7 @@ class SlurmRest:
         self._states: dict[str, str] = {}
         self._states_mark = b""
         self.release = ""
+        self.unread: dict[str, str] = {}
         self.calls = 0
         self.waited = 0.0  # seconds until answers began, all together: slurmctld's time
 
@@ -127,6 +140,8 @@ class SlurmRest:
             for number in range(NEWEST, OLDEST - 1, -1):
                 answer = await self._ask("GET", f"/slurm/v0.0.{number}/ping", login)
                 if answer.status == OK:
+                    if not isinstance(record(answer.body).get("pings"), list):
+                        raise read.unreadable("it is not slurmrestd's to a ping")
                     self._version, self.release = number, answer.meta.release
                     self._cluster = read.cluster_of(answer.body)
                     return number
@@ -179,6 +194,8 @@ class SlurmRest:
         answer = await self._call("GET", "partitions", login)
         if answer.status not in (OK, UNCHANGED):
             raise refused(answer, "logging in")
+        if answer.status == OK:
+            require_own(answer)
 
     async def role(self, login: Login) -> str:
         """The user's role out of slurmdbd; user where there is none to ask.
@@ -192,6 +209,8 @@ class SlurmRest:
             return USER
         if answer.status != OK:
             raise refused(answer, "asking accounting for the user's role")
+        if not isinstance(record(answer.body).get("users"), list):
+            raise read.unreadable("it has no list of users")
         return read.role_of(answer.body, login.user)
 
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...] | None, int]:
@@ -227,8 +246,10 @@ class SlurmRest:
         answer = await self._call("GET", f"job/{job_id}", login)
         if answer.status == OK:
             jobs = read.jobs_of(answer.body, await self.version(login))
-            exact = [job for job in jobs if job.id == job_id]
-            return (exact or [*jobs, None])[0]
+            exact = [job for job in jobs.records if job.id == job_id]
+            if jobs.unread and not exact:
+                raise read.unreadable(jobs.note("records"))
+            return (exact or [*jobs.records, None])[0]
         # 22.05 answers 500 where later ones answer 404.
         if answer.status == MISSING or any("job id" in e.lower() for e in answer.meta.errors):
             return None
@@ -253,6 +274,7 @@ class SlurmRest:
                     await asyncio.sleep(0)  # viewers are served in between
             if reply.status_code != OK:
                 raise no_past(_answer(reply.status_code, stream), "asking accounting for jobs")
+            _complete(stream, "asking accounting for jobs")
             if len(jobs) > past_jobs.MOST:
                 break
         return past_jobs.newest(jobs)
@@ -264,7 +286,7 @@ class SlurmRest:
             CorralError: as ``past``.
         """
         listed, number = await self._past_records(login, job_id)
-        return past_jobs.newest(read.past_jobs(listed, number)).jobs
+        return past_jobs.newest(read.tried(listed, "jobs", read.past_job, number).records).jobs
 
     async def past_use(self, login: Login, job_id: int) -> JobUse:
         """What an ended job used; of one that ran several times the last time.
@@ -295,6 +317,7 @@ class SlurmRest:
                 await asyncio.sleep(0)  # viewers are served in between
         if reply.status_code != OK:
             raise no_past(_answer(reply.status_code, stream), "asking accounting for jobs")
+        _complete(stream, "asking accounting for jobs")
         return uses
 
     async def answer(self, login: Login, question: RestQuestion[T]) -> T:
@@ -325,6 +348,8 @@ class SlurmRest:
         answer = await self._ask("GET", f"/slurmdb/v0.0.{number}/job/{job_id}", login)
         if answer.status != OK:
             raise no_past(answer, f"asking accounting for job {job_id}")
+        if not isinstance(record(answer.body).get("jobs"), list):
+            raise read.unreadable("it has no list of jobs")
         # Several clusters may share one accounting.
         listed = [
             o
@@ -358,6 +383,7 @@ class SlurmRest:
             await asyncio.sleep(0)  # 50,000 states are 0.3 s: viewers are served in between
         if reply.status_code != OK:
             raise refused(_answer(reply.status_code, stream), "asking for the jobs' states")
+        _complete(stream, "asking for the jobs' states")
         self._states, self._states_mark = states, mark
         return states
 
@@ -365,12 +391,18 @@ class SlurmRest:
         """Submit a batch job; returns its number.
 
         Raises:
-            CorralError: SLURM_REFUSED, UNREACHABLE.
+            CorralError: SLURM_REFUSED; UNREACHABLE or PARSE_FAILED, where the message states
+                whether Slurm may have the job.
         """
         version = await self.version(login)
         body = await asyncio.to_thread(write.submit_body, submission, version)  # of up to 1 MiB
-        answer = await self._call("POST", "job/submit", login, body)
-        return read.submitted(answer.body)
+        try:
+            return read.submitted((await self._call("POST", "job/submit", login, body)).body)
+        except CorralError as error:
+            lost = error.code in (Code.UNREACHABLE, Code.TIMED_OUT, Code.PARSE_FAILED)
+            if lost and not isinstance(error.__cause__, _UNSENT):
+                raise perhaps_queued(error, submission.name) from error
+            raise
 
     async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None:
         """Do something to one job or node, as the user.
@@ -378,9 +410,7 @@ class SlurmRest:
         Raises:
             CorralError: SLURM_REFUSED, with Slurm's own words; UNREACHABLE.
         """
-        answer = await self._call(method, path, login, body)
-        if answer.status != OK or answer.meta.errors:
-            raise refused(answer, doing)
+        _done(await self._call(method, path, login, body), doing)
 
     async def update(self, login: Login, job: Job, body: Any, doing: str) -> None:
         """Change one record: its tasks that have begun have their own records (seen with 24.11).
@@ -412,9 +442,7 @@ class SlurmRest:
                 hint=f"on a node of the cluster: scancel {job.ref}",
             )
         else:
-            answer = await self._call("DELETE", "jobs/", login, {"jobs": [job.ref]})
-            if answer.status != OK or answer.meta.errors:
-                raise refused(answer, doing)
+            _done(await self._call("DELETE", "jobs/", login, {"jobs": [job.ref]}), doing)
 
     async def cancel_pending(self, login: Login, array: int, tasks: str = "") -> None:
         """Cancel the tasks of an array that have not begun, and no other.
@@ -441,6 +469,7 @@ class SlurmRest:
         errors = [error for error in answer.meta.errors if "filter state" not in error]
         if errors or (answer.status != OK and not answer.meta.errors):
             raise refused(replace(answer, meta=replace(answer.meta, errors=tuple(errors))), doing)
+        require_own(answer)
 
     async def _list(
         self,
@@ -462,9 +491,8 @@ class SlurmRest:
                 await asyncio.sleep(0)  # viewers are served in between
         if reply.status_code != OK:
             raise refused(_answer(reply.status_code, stream), f"asking for {key}")
-        meta = read.metadata(stream.rest())
-        if meta.errors and not listed:
-            raise refused(Answer(reply.status_code, None, meta), f"asking for {key}")
+        meta = _complete(stream, f"asking for {key}")
+        self.unread[key] = read.Listed(tuple(listed), stream.unread).note(key)
         # 24.11 answers 200, no jobs and last_update 0 when no job changed since.
         if since and not listed and meta.last_update == 0:
             return None, since
@@ -537,6 +565,29 @@ async def role_of(rest: Slurm, login: Login, last: str = USER) -> str:
 
 def _headers(login: Login) -> dict[str, str]:
     return {"X-SLURM-USER-NAME": login.user, "X-SLURM-USER-TOKEN": login.token}
+
+
+def _done(answer: Answer, doing: str) -> None:
+    """Check that a change was made.
+
+    Raises:
+        CorralError: SLURM_REFUSED; PARSE_FAILED, it is not slurmrestd's answer.
+    """
+    if answer.status != OK or answer.meta.errors:
+        raise refused(answer, doing)
+    require_own(answer)
+
+
+def _complete(stream: RecordStream[Any], doing: str) -> read.Metadata:
+    """What a good answer has next to its list.
+
+    Raises:
+        CorralError: SLURM_REFUSED, only an error; PARSE_FAILED, it is not such an answer.
+    """
+    meta = read.metadata(stream.rest())
+    if meta.errors and not stream.known:
+        raise refused(Answer(OK, None, meta), doing)
+    return meta
 
 
 def _answer(status: int, stream: RecordStream[Any]) -> Answer:

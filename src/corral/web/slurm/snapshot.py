@@ -144,6 +144,7 @@ class Snapshot:
             of ``seen_at``.
         complete: jobs and partitions were seen too; a big cluster's nodes come first.
         trouble: why newer answers do not come, "" while they do.
+        unread: what of the last answer could not be read and is left out, "" for nothing.
         release: Slurm's version.
     """
 
@@ -153,6 +154,7 @@ class Snapshot:
     seen_at: float = 0.0
     jobs_at: float = 0.0
     trouble: str = ""
+    unread: str = ""
     release: str = ""
     nodes: Mapping[str, Node] = field(default_factory=lambda: MappingProxyType({}))
     jobs: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
@@ -171,6 +173,7 @@ class Snapshot:
             "seen_at": self.seen_at,
             "jobs_at": self.jobs_at,
             "trouble": self.trouble,
+            "unread": self.unread,
             "release": self.release,
             "complete": self.complete,
             "counts": self.counts(),

@@ -110,7 +110,7 @@ class PendingPlans:
         ):
             raise CorralError(
                 Code.STALE_PLAN,
-                "there is no such plan to apply in this session, or it is too old",
+                "this session has no such plan to apply, or it is too old",
                 hint="plan again",
             )
         try:

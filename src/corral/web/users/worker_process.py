@@ -2,22 +2,28 @@
 
 Who writes the text decides how long it takes. In the server's process one that is slow keeps every
 viewer waiting, in a thread too. Here a process gets ``LIMIT_S`` seconds of the processor for it,
-and ``AT_ONCE`` of them run. Logs, which take longer, have separate places: no form waits for one.
+and ``AT_ONCE`` of them run. Logs, which take longer, and templates, which are other people's, have
+separate places: no form waits for one.
+
+Each template is read in a separate process with ``FILE_S`` of the processor's time, root's first:
+a file that costs too much is itself not read, and no other one. What was read is kept by the text.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
+import os
 import resource
 import signal
 import sys
-from collections import Counter
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from corral import api
 from corral.errors import Code, CorralError
@@ -31,6 +37,13 @@ LIMIT_S: Final = 10.0
 """Of the processor's time."""
 END_S: Final = 30.0
 """In all: on a busy machine a process of 3 s of the processor's time took longer than 10 s."""
+FILE_S: Final = 0.5
+"""Of the processor's time, for a template: 32 KiB of the costliest YAML seen took 0.24 s."""
+TEAM_S: Final = 2.0
+"""For the templates of a team in one question; those that are left are read by the next ones."""
+FILE_MEMORY: Final = 512 << 20
+KEPT: Final = 16 << 20
+"""Characters of templates that were read before."""
 MEMORY: Final = 2 << 30
 """Bytes that a process may have."""
 _NO_MEMORY: Final = 3
@@ -81,6 +94,33 @@ class _Places:
                 del self._asked[user], self._turns[user]
 
 
+class _Kept:
+    """Texts by key, the last used ones, up to so many characters."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._size = most, 0
+        self._texts: OrderedDict[str, str] = OrderedDict()
+
+    def get(self, key: str) -> str | None:
+        """The text; None: it is not kept."""
+        if key in self._texts:
+            self._texts.move_to_end(key)
+        return self._texts.get(key)
+
+    def add(self, key: str, text: str) -> None:
+        """Keep a text."""
+        self._size += len(text) - len(self._texts.pop(key, ""))
+        self._texts[key] = text
+        while self._size > self._most:
+            _, oldest = self._texts.popitem(last=False)
+            self._size -= len(oldest)
+
+
+def _key(file: api.TemplateFile, folder: str) -> str:
+    """What a file's row depends on."""
+    return hashlib.sha256(json.dumps([folder, asdict(file)]).encode()).hexdigest()
+
+
 @dataclass(slots=True)
 class WorkerProcesses:
     """Answers questions of viewers, a few at once.
@@ -94,6 +134,8 @@ class WorkerProcesses:
     limit_s: float = END_S
     _texts: _Places = field(default_factory=_Places)
     _logs: _Places = field(default_factory=_Places)
+    _folders: _Places = field(default_factory=_Places)
+    _known: _Kept = field(default_factory=lambda: _Kept(KEPT))
 
     async def lint(
         self, text: str, file: str, user: str
@@ -127,13 +169,23 @@ class WorkerProcesses:
         """The fields of each file of the folder, or what is wrong with it.
 
         Raises:
-            CorralError: TIMED_OUT, it takes too long; COMMAND_FAILED; TOO_MANY of the
+            CorralError: TIMED_OUT, the machine is too busy; COMMAND_FAILED; TOO_MANY of the
                 user's are being checked.
         """
         hint = f"keep fewer and smaller files in {folder.path}"
-        async with self._texts.turn(user):
-            reply = await self._ask({"do": "templates", **folder.as_dict()}, "folder", hint)
-        return reply["templates"]
+        async with self._folders.turn(user):
+            keys = [_key(file, folder.path) for file in folder.files]
+            rows = {key: self._known.get(key) for key in keys}
+            named = zip(folder.files, keys, strict=True)
+            new = replace(folder, files=tuple(file for file, key in named if not rows[key]))
+            if new.files:
+                reply = await self._ask({"do": "templates", **new.as_dict()}, "folder", hint)
+                for file, row in zip(new.files, reply["templates"], strict=True):
+                    key = _key(file, folder.path)
+                    rows[key] = text = json.dumps(row)
+                    if row["read"]:
+                        self._known.add(key, text)
+        return [json.loads(rows[key] or "{}") for key in keys]
 
     async def end(self, job: Job, text: str) -> dict[str, Any]:
         """What the doctor reports of how a job ended, as its report's fields.
@@ -208,7 +260,7 @@ def _lint(question: dict[str, Any]) -> dict[str, Any]:
 def _job(question: dict[str, Any]) -> dict[str, Any]:
     job = api.job_spec(question["fields"])
     spec = ClusterSpec.model_validate(question["spec"])
-    script = api.job_script(spec, job, user_known=True)
+    script = api.job_script(spec, job, user_known=True, script_known=True)
     count = len(job.tasks) or 1
     return {
         "job": job.model_dump(mode="json", exclude_unset=True),
@@ -218,8 +270,66 @@ def _job(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _templates(question: dict[str, Any]) -> dict[str, Any]:
+    """Root's files come first: they are those of no account."""
     folder = api.templates_of(question)
-    return {"templates": [_template(file, folder.path) for file in folder.files]}
+    used = defaultdict[str, float](float)
+    rows = list[dict[str, Any]]()
+    for file in folder.files:
+        over = "the files before it" if sum(used.values()) >= LIMIT_S else ""
+        if file.account and used[file.account] >= TEAM_S:
+            over = f"the files of team {file.account} before it"
+        if over:
+            rows.append(
+                _row(file, fault=f"not read yet: {over} took too long; load the page again")
+            )
+            continue
+        before = _seconds_of_children()
+        rows.append(_apart(file, folder.path))
+        used[file.account] += _seconds_of_children() - before
+    return {"templates": rows}
+
+
+def _seconds_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _apart(file: api.TemplateFile, folder: str) -> dict[str, Any]:
+    """A template, read in a separate process, which ends at its limit whatever it does."""
+    if file.trouble:
+        return _row(file, fault=file.trouble, read=True)
+    reads, writes = os.pipe()
+    child = os.fork()
+    if not child:
+        _in_child(writes, file, folder)
+    os.close(writes)
+    with os.fdopen(reads, "rb") as stream:
+        written = stream.read()
+    _, status = os.waitpid(child, 0)
+    if not status:
+        return json.loads(written)
+    faults = {
+        -signal.SIGPROF: f"it takes more than {FILE_S:g} s of the processor's time to read",
+        _NO_MEMORY: f"it needs more than {FILE_MEMORY >> 20} MiB to read",
+    }
+    code = os.waitstatus_to_exitcode(status)
+    fault = faults.get(code, f"it cannot be read: its process ended with {code}")
+    return _row(file, fault=fault, read=True)
+
+
+def _in_child(writes: int, file: api.TemplateFile, folder: str) -> NoReturn:
+    status = 1
+    try:
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)
+        signal.setitimer(signal.ITIMER_PROF, FILE_S)
+        resource.setrlimit(resource.RLIMIT_AS, (FILE_MEMORY, FILE_MEMORY))
+        with os.fdopen(writes, "wb") as stream:
+            stream.write(json.dumps(_template(file, folder)).encode())
+        status = 0
+    except MemoryError:
+        status = _NO_MEMORY
+    finally:
+        os._exit(status)
 
 
 def _end(question: dict[str, Any]) -> dict[str, Any]:
@@ -228,14 +338,21 @@ def _end(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def _template(file: api.TemplateFile, folder: str) -> dict[str, Any]:
-    fields, fault = dict[str, Any](), file.trouble
     try:
-        if not fault:
-            fields = api.template_fields(file, folder)
+        return _row(file, fields=api.template_fields(file, folder), read=True)
     except CorralError as error:
-        fault = error.tail or error.message
+        return _row(file, fault=error.tail or error.message, read=True)
+
+
+def _row(
+    file: api.TemplateFile,
+    *,
+    fields: dict[str, Any] | None = None,
+    fault: str = "",
+    read: bool = False,
+) -> dict[str, Any]:
     named = {"name": file.name, "account": file.account, "owner": file.owner}
-    return {**named, "fields": fields, "fault": fault}
+    return {**named, "fields": fields or {}, "fault": fault, "read": read}
 
 
 _ANSWERS: Final[Mapping[str, Callable[[dict[str, Any]], dict[str, Any]]]] = MappingProxyType(

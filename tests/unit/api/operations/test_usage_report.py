@@ -79,17 +79,17 @@ def test_tasks_of_an_array_that_wait_count_each() -> None:
 
 
 def test_a_job_cancelled_before_its_start_waited_and_ran_nothing() -> None:
-    line = "9|lab|CANCELLED by 1000|396000|400000|400000|0||cpu=2,gres/gpu=1"
-    (run,) = readable_runs(line)
+    line = "9|CANCELLED by 1000|396000|400000|400000|0||cpu=2,gres/gpu=1|lab"
+    (run,) = readable_runs(line, "|")
     assert (run.state, run.start) == ("CANCELLED", None)
     total = share(run)
     assert (total.runs, total.waits) == ({}, [])
     assert total.waited == pytest.approx(4000 / HOUR)
 
 
-@pytest.mark.parametrize("line", ["", "9|lab|FAILED", "9|lab|FAILED|1|2|3|many|cpu=1|cpu=1"])
+@pytest.mark.parametrize("line", ["", "9|FAILED|lab", "9|FAILED|1|2|3|many|cpu=1|cpu=1|lab"])
 def test_broken_lines_are_none(line: str) -> None:
-    assert readable_runs(line) == ()
+    assert readable_runs(line, "|") == ()
 
 
 def test_without_gpus_cpus_are_counted() -> None:

@@ -23,6 +23,7 @@ from corral.jobs.follow import Outcome
 from corral.jobs.function.answer import Answer
 from corral.jobs.handle import JobHandle
 from corral.slurm.states.jobs import JobState
+from corral.spec.client import Profile, client_spec
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 
@@ -239,7 +240,10 @@ def test_whatever_one_answer_raises_other_futures_go_on(
     handle = JobHandle(13, "job", "corral", "/shared/job", 1, "node0")
     other: JobFuture[int] = JobFuture(Job(future.job.spec, handle))
 
-    async def answered(_: Fleet, asked: JobHandle, __: JobState) -> tuple[Any, None]:
+    async def answered(
+        _: Fleet, asked: JobHandle, __: JobState, *, trusted: bool
+    ) -> tuple[Any, None]:
+        assert not trusted
         if asked.ref == "12":
             raise raised
         return 5, None
@@ -249,6 +253,26 @@ def test_whatever_one_answer_raises_other_futures_go_on(
     asyncio.run(function._poll(FLEET, "node0", {"12": future, "13": other}))
     assert future.exception(0) is raised
     assert other.result(0) == 5
+
+
+def test_who_is_trusted_with_running_code_here(
+    spec: ClusterSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The user of a profile is who submits; that of a cluster file's job is another one."""
+    handle = JobHandle(12, "job", "ada", "/shared/job", 1, "node0")
+    group = {"name": "nodes", "provider": "ssh", "nodes": "a"}
+    parts = [{"name": "main", "groups": ["nodes"]}]
+    fields = {"corral": "v1", "name": "lab", "groups": [group], "partitions": parts}
+    profile = Profile(
+        node="a", cluster=fields, corral="0.1.0", host="h", user="ada", name="lab", uid=1000
+    )
+    own = client_spec(profile, tmp_path)
+    assert JobFuture[int](Job(own, handle)).trusted
+    cluster = Cluster(spec)
+    monkeypatch.setattr(cluster._watcher, "watch", lambda _: None)
+    assert not cluster._futures([handle])[0].trusted
+    cluster.trust_results = True
+    assert cluster._futures([handle])[0].trusted
 
 
 def test_a_callback_that_ends_the_program_ends_itself(future: JobFuture[int]) -> None:

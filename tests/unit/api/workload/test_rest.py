@@ -130,6 +130,29 @@ def past(number: int, state: str) -> dict[str, Any]:
     return {"job_id": number, "state": {"current": [state]}, "user": "alice"}
 
 
+def test_jobs_that_cannot_be_read_are_reported_and_none_is_called_unknown() -> None:
+    ended = {"jobs": [past(7, "FAILED"), {"job_id": "x"}]}
+    played = Played(jobs={"jobs": [record(8, "RUNNING"), {"job_id": "x"}]})
+
+    def send(method: str, url: str, *args: Any, **options: Any) -> Response:
+        if "/slurmdb/" in url:
+            return Response(json.dumps(ended).encode(), {}, 0)
+        return Played.send(played, method, url, *args, **options)
+
+    played.send = send  # type: ignore[method-assign]
+    seen: list[Event] = []
+    jobs = asyncio.run(rest.rest_jobs(client(played), ended=True, emit=seen.append))
+    assert [job.id for job in jobs] == [8, 7]
+    assert [event.message for event in seen] == [
+        "1 of 2 jobs in Slurm's answer cannot be read and are left out",
+        "1 of 2 jobs of accounting in Slurm's answer cannot be read and are left out",
+    ]
+    assert asyncio.run(rest.rest_state(client(played), 7)).state.value == "FAILED"
+    with pytest.raises(CorralError, match="job 9 is not among what can be read") as caught:
+        asyncio.run(rest.rest_state(client(played), 9))
+    assert caught.value.code is Code.PARSE_FAILED
+
+
 def test_a_requeued_job_is_listed_as_it_is_now_and_an_ended_one_as_accounting_has_it() -> None:
     live = [record(7, "RUNNING"), record(8, "COMPLETED")]
     ended = [past(7, "NODE_FAIL"), past(8, "FAILED"), past(6, "COMPLETED")]
@@ -195,12 +218,14 @@ def test_a_wait_outlasts_failed_polls(monkeypatch: pytest.MonkeyPatch) -> None:
     ("last", "code"),
     [
         (BROKEN, Code.UNREACHABLE),
-        (PROXY, Code.SLURM_REFUSED),
+        (PROXY, Code.UNREACHABLE),
+        (Response(b'{"jobs": [{"job_', {}, 30), Code.PARSE_FAILED),
+        (Response(b"{}", {}, 0), Code.PARSE_FAILED),
         (RefusedError(401, "Unauthorized", b"Authentication failure"), Code.LOGIN_REFUSED),
     ],
 )
 def test_a_wait_that_ends_reports_that_the_job_runs_on(
-    last: Exception, code: Code, monkeypatch: pytest.MonkeyPatch
+    last: Exception | Response, code: Code, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(rest, "POLL_S", 0.0)
     monkeypatch.setattr(rest, "PATIENCE_S", 0.0)

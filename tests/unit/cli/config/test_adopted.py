@@ -63,12 +63,12 @@ def test_json_and_secrets(corral: Run, lab: Path) -> None:
 
 def test_what_is_refused(corral: Run, lab: Path) -> None:
     for words, reason in (
-        (["--existing", "none.conf"], "no file none.conf"),
+        (["--existing", "none.conf"], "none.conf does not exist"),
         (["--existing", "facts"], "none of these is a file of Slurm's"),
         (["slurm.conf", "--fix"], "need --existing"),
         (["--existing", "slurm.conf", "-o", "x"], "--output needs --fix"),
         (["--existing", "slurm.conf", "--facts", "x"], "--facts NODE=FILE"),
-        (["--existing", "slurm.conf", "--facts", "x=gone"], "gone cannot be read"),
+        (["--existing", "slurm.conf", "--facts", "x=gone"], "gone does not exist"),
         (["--existing", "slurm.conf", "--version", "new"], "no Slurm version"),
     ):
         result = corral("lint", *words)

@@ -79,7 +79,7 @@ def test_a_bad_file_is_exit_status_2_with_its_place(corral: Run, train: Path) ->
 @pytest.mark.parametrize(
     ("content", "code", "words"),
     [
-        (None, Code.NOT_FOUND, "cannot be read"),
+        (None, Code.NOT_FOUND, "does not exist"),
         ("{", Code.PARSE_FAILED, "not an output of corral offers --json"),
         ('{"offers": [{"provider": "lambda"}]}', Code.PARSE_FAILED, "not an output"),
         ("[]", Code.PARSE_FAILED, "not an output"),

@@ -274,13 +274,38 @@ def test_run_refuses_what_cannot_be(words: list[str], corral: Run, fake: Fake, k
     assert not fake.calls["run"]
 
 
-def test_dry_run_submits_nothing(corral: Run, known: Any) -> None:
+def test_dry_run_submits_nothing(corral: Run, home: Path, known: Any) -> None:
+    (home / "x.py").write_text("print(1)\n")
     result = corral("run", "x.py", "--dry-run", "-N", "2", "--", "a b")
     assert result.exit_code == 0
     assert result.stdout.startswith("#!/bin/sh\n")
     assert "#SBATCH --nodes=2" in result.stdout
     assert "'a b'" in result.stdout
     assert stdout_json(corral("run", "x.py", "--dry-run", "--json"))["script"]
+
+
+@pytest.mark.usefixtures("known")
+@pytest.mark.parametrize("option", ["--dry-run", "--explain"])
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ("trian.py", "script trian.py does not exist"),
+        (".", ". is a folder, not a script"),
+        ("x.py --in-place", "is not on the cluster's shared storage"),
+        ("x.py --environment nothing.lock", "nothing.lock does not exist"),
+        ("job.yaml", "script gone.py does not exist"),
+    ],
+)
+def test_what_cannot_be_submitted_is_not_shown(
+    words: str, why: str, option: str, corral: Run, home: Path
+) -> None:
+    """``corral run trian.py --dry-run`` printed a batch script, with status 0."""
+    (home / "x.py").write_text("print(1)\n")
+    (home / "job.yaml").write_text("script: gone.py\n")
+    ended = corral("run", *words.split(), option)
+    assert ended.exit_code == 2, ended.output
+    assert why in " ".join(ended.stderr.split())
+    assert ended.stdout == ""
 
 
 def test_ctrl_c_leaves_the_job_running_and_never_runs_it_twice(

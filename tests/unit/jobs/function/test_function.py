@@ -8,10 +8,14 @@ import importlib
 import json
 import math
 import os
+import pickle
 import subprocess
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
+from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +26,13 @@ from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.hosts.local import Local
 from corral.jobs.function import answer, call
-from corral.jobs.function.answer import Answer, exception_of, read_answer, result_of
+from corral.jobs.function.answer import (
+    Answer,
+    RemoteTraceback,
+    exception_of,
+    read_answer,
+    result_of,
+)
 from corral.jobs.handle import JobHandle
 from corral.jobs.model import JobSpec
 from corral.jobs.upload.manifest import folder_of
@@ -76,12 +86,12 @@ class Job:
     def result(self) -> Any:
         response = self.answer("returned")
         assert response is not None
-        return result_of(self.handle, response)
+        return result_of(self.handle, response, trusted=True)
 
     def raised(self) -> BaseException:
         response = self.answer("raised")
         assert response is not None
-        return exception_of(self.handle, response, call.PYTHON)
+        return exception_of(self.handle, response, call.PYTHON, trusted=True)
 
 
 @pytest.fixture
@@ -308,3 +318,52 @@ def test_what_another_user_could_have_written_is_never_read(me: Path, attack: st
     with pytest.raises(CorralError) as caught:
         read(me)
     assert caught.value.code is Code.COMMAND_FAILED
+
+
+class Hostile:
+    """Runs a command where it is read."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+HANDLE = JobHandle(12, "job", "ada", "/shared/job", 1, "node0")
+PLAIN = (
+    *(None, 5, 1.5, 2j, "a", b"b", [1, (2, {3: {4}})], frozenset({1}), range(3)),
+    *(bytearray(b"x"), datetime(2026, 11, 30, tzinfo=UTC), Decimal("1.5"), deque([1])),
+)
+
+
+@pytest.mark.parametrize("value", PLAIN, ids=repr)
+def test_plain_values_of_another_user_are_read(value: object) -> None:
+    for protocol in range(6):
+        data = pickle.dumps(value, protocol=protocol)
+        if b"_codecs" in data or b"__builtin__" in data or b"copyreg" in data:
+            continue  # spellings of before protocol 3: the nodes' program writes 5
+        assert result_of(HANDLE, Answer({}, data), trusted=False) == value
+
+
+def test_code_of_another_user_does_not_run_where_its_result_is_read(tmp_path: Path) -> None:
+    marker = tmp_path / "ran"
+    for value in (Hostile(marker), {"a": [Hostile(marker)]}, print, RemoteTraceback, getattr):
+        answer = Answer({"type": "Mine", "message": "no", "rank": 0}, pickle.dumps(value))
+        with pytest.raises(CorralError, match="would run code that ada wrote") as caught:
+            result_of(HANDLE, answer, trusted=False)
+        assert caught.value.code is Code.FORBIDDEN
+        error = exception_of(HANDLE, answer, call.PYTHON, trusted=False)
+        assert "rank 0 of job 12 raised Mine: no" in str(error)
+        assert not marker.exists()
+    result_of(HANDLE, Answer({}, pickle.dumps(Hostile(marker))), trusted=True)
+    assert marker.exists()
+
+
+def test_an_exception_of_python_is_raised_as_it_is() -> None:
+    for error in (ValueError("no square of 3"), OSError(2, "No such file")):
+        answer = Answer({"traceback": "there"}, pickle.dumps(error))
+        raised = exception_of(HANDLE, answer, call.PYTHON, trusted=False)
+        assert (type(raised), str(raised)) == (type(error), str(error))
+    exits = Answer({"type": "SystemExit", "rank": 0}, pickle.dumps(SystemExit(3)))
+    assert isinstance(exception_of(HANDLE, exits, call.PYTHON, trusted=False), CorralError)

@@ -6,6 +6,8 @@ import asyncio
 import base64
 import json
 import time
+from collections.abc import Callable, Coroutine
+from inspect import iscoroutinefunction
 from typing import Any
 
 import pytest
@@ -53,6 +55,8 @@ class Played:
         answer = self.answers.get(path.replace("/", "_").partition("?")[0])
         if isinstance(answer, Exception):
             raise answer
+        if isinstance(answer, Response):
+            return answer
         if answer is None and path == "ping":
             meta = {"slurm": {"cluster": "lab", "release": "24.11.5"}}
             answer = {"meta": meta, "pings": [{"pinged": "UP"}]}
@@ -159,8 +163,95 @@ def test_another_web_server_is_not_taken_for_slurm() -> None:
         def send(self, *_: Any, **__: Any) -> Response:
             return Response(b"<html>", {}, 0)
 
-    with pytest.raises(CorralError, match="speaks no API version of Slurm"):
+    with pytest.raises(CorralError, match="it is not JSON, or was cut off") as caught:
         asyncio.run(client(Other()).version())
+    assert "is it slurmrestd that answers, and not a proxy" in caught.value.hint
+
+
+class Strange(Played):
+    """A slurmrestd behind what gives another answer to all but ping, or to ping too."""
+
+    def __init__(self, answer: Response | RefusedError, *, ping: bool = False) -> None:
+        super().__init__()
+        self.answer, self.ping = answer, ping
+
+    def send(self, method: str, url: str, *args: Any, **options: Any) -> Response:
+        if url.endswith("/ping") and not self.ping:
+            return super().send(method, url, *args, **options)
+        if isinstance(self.answer, RefusedError):
+            raise self.answer
+        return self.answer
+
+
+JOB = submission_of(parse_job({"command": ["true"], "name": "mine"}), None, "/w", API)
+CALLS: dict[str, Callable[[RestClient], Coroutine[Any, Any, Any]]] = {
+    "version": lambda rest: rest.version(),
+    "partitions": lambda rest: rest.partitions(),
+    "nodes": lambda rest: rest.nodes(),
+    "jobs": lambda rest: rest.jobs(),
+    "past": lambda rest: rest.past(7),
+    "records": lambda rest: rest.records(12),
+    "submit": lambda rest: rest.submit(JOB),
+    "cancel": lambda rest: rest.cancel("12", 12),
+}
+ANSWERS: dict[str, Response | RefusedError] = {
+    "cut": Response(b'{"errors": [], "jobs": [', {}, 9),
+    "cut where it is JSON": Response(b'{"errors": [], "jobs": []}', {}, 9),
+    "html": Response(b"<html>log in</html>", {}, 0),
+    "html of a refusal": RefusedError(404, "Not Found", b"\n<!doctype html>"),
+    "empty": Response(b"", {}, 0),
+    "another JSON": Response(b"[7]", {}, 0),
+    "no list": Response(b"{}", {}, 0),
+    "a text": Response(
+        json.dumps(dict.fromkeys(("jobs", "nodes", "partitions", "pings", "errors"), "x")).encode(),
+        *({}, 0),
+    ),
+    "one bad record": Response(
+        json.dumps(
+            {key: [{"job_id": "x", "name": 7}] for key in ("jobs", "nodes", "partitions")}
+        ).encode(),
+        *({}, 0),
+    ),
+}
+
+
+def test_each_call_of_the_client_is_tried() -> None:
+    calls = {name for name, value in vars(RestClient).items() if iscoroutinefunction(value)}
+    assert {name for name in calls if not name.startswith("_")} == CALLS.keys()
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("call", CALLS)
+def test_an_answer_that_cannot_be_read_is_never_nothing(call: str, answer: str) -> None:
+    rest = client(Strange(ANSWERS[answer], ping=call == "version"))
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(CALLS[call](rest))
+    assert caught.value.code in (Code.PARSE_FAILED, Code.UNREACHABLE)
+    assert caught.value.hint
+    if call == "submit":
+        assert "Slurm may have queued the job all the same" in caught.value.message
+        assert "corral jobs (mine)" in caught.value.hint
+
+
+@pytest.mark.parametrize("sent", [True, False])
+def test_whether_a_job_may_be_queued_that_slurm_did_not_answer(*, sent: bool) -> None:
+    lost = NoResponseError("timed out", sent=sent)
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(client(Played(job_submit=lost)).submit(JOB))
+    assert caught.value.code is Code.UNREACHABLE
+    assert ("may have queued" in caught.value.message) is sent
+
+
+def test_single_records_that_cannot_be_read_are_counted() -> None:
+    good = {"job_id": 7, "job_state": ["RUNNING"]}
+    rest = client(Played(jobs={"jobs": [good, {"job_id": "x"}, 3]}, job_7={"jobs": [good, 3]}))
+    assert [job.id for job in asyncio.run(rest.jobs())] == [7]
+    note = "2 of 3 jobs in Slurm's answer cannot be read and are left out"
+    assert rest.notes == [note]
+    asyncio.run(rest.jobs())
+    assert rest.notes == [note]
+    with pytest.raises(CorralError, match="1 of 2 records"):  # it may be the one looked for
+        asyncio.run(rest.records(7))
 
 
 def test_a_job_is_submitted_in_the_newest_version_and_named_by_its_number() -> None:

@@ -382,6 +382,6 @@ def test_written() -> None:
 
 
 def test_jobs_of_others_are_named_and_own_ones_left_out() -> None:
-    shown = "ada|train|v2\nbob|corral-1-slots0\ncut off"
-    others = running_on("node0", ("%u", "%j"))
+    shown = "adamktrain|v2\nbob|forged\nbobmkcorral-1-slots0\ncut off"
+    others = running_on("node0", ("%u", "%j"), "mk")
     assert slots.others_of(others.parse(shown), "corral-1-slots") == "train|v2 of ada"

@@ -247,7 +247,7 @@ def served(answer: str, heard: list[str]) -> Generator[str]:
 
 
 def asked(url: str) -> object:
-    call = program.caller({"lambda": url}, {"lambda": "secret"}, {"lambda": CALLS})
+    call = program.caller({"lambda": url}, lambda _: "secret", {"lambda": CALLS})
     return call("lambda", "GET", "/", None)
 
 

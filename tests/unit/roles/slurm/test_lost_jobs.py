@@ -22,7 +22,7 @@ def ran(
     *,
     steps: str = "",
     state: str = "MIXED",
-    squeue: str = 'case $* in *%T*) cat {f}/queue;; *) sed "s/ .*//" {f}/queue;; esac',
+    squeue: str = 'case $* in *%T*) cat {f}/queue;; *) cut -d " " -f 1,4 {f}/queue;; esac',
     slurmd: str = "true",
     scontrol: str = "",
 ) -> tuple[int, list[str]]:
@@ -35,7 +35,7 @@ def ran(
         "ps": f'case $* in *etimes*) echo " {UP}";; *) sed "s/^slurm/    0 &/" {{f}}/steps;; esac',
         "sleep": "mv {f}/later {f}/steps 2>/dev/null; true",
         "systemctl": slurmd,
-        "scancel": 'echo "cancel $*" >>{f}/did',
+        "scancel": '[ "$1" = -- ] || exit 1; echo "cancel $2" >>{f}/did',
         "scontrol": scontrol
         or 'case $1 in show) echo "NodeName=node1 State='
         f'{state} Reason=bad fan, slot 3 [root@2026-01-01T00:00:00]";; '
@@ -101,6 +101,19 @@ def test_jobs_that_live_next_to_it_go_on(tmp_path: Path, other: str, *, refused:
     )
     verb = "cancel" if refused else "requeue"
     assert (done, did) == (0, [f"{verb} 7", f"{verb} 8"])
+
+
+def test_a_lost_task_of_an_array_is_that_task_alone(tmp_path: Path) -> None:
+    """The number of an array's last task is that of the array: others may run elsewhere."""
+    queue = f"7 RUNNING {BEFORE} 7_4\n9 RUNNING {BEFORE} 7_2\n17 RUNNING {BEFORE} 17\n"
+    did = ran(tmp_path, queue, steps="slurmstepd: [17.0]", scontrol='echo "$*" >>{f}/did')
+    assert did == (0, ["requeue 7_4", "requeue 7_2"])
+
+
+def test_a_job_of_several_parts_has_its_number(tmp_path: Path) -> None:
+    queue = f"8 RUNNING {BEFORE} 7+1\n17 RUNNING {BEFORE} 17\n"
+    did = ran(tmp_path, queue, steps="slurmstepd: [17.0]", scontrol='echo "$*" >>{f}/did')
+    assert did == (0, ["requeue 8"])
 
 
 def test_a_job_whose_step_comes_is_not_lost(tmp_path: Path) -> None:

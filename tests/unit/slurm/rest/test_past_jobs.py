@@ -24,7 +24,7 @@ FOLDERS = sorted(path.parent for path in RECORDED.glob("*/v0.0.*/past.json"))
 
 def jobs(folder: Path, what: str = "past") -> list[Job]:
     body = json.loads((folder / f"{what}.json").read_text())["body"]
-    return [*read.past_jobs(body["jobs"], int(folder.name.rpartition(".")[2]))]
+    return [*read.listed(body, "jobs", read.past_job, int(folder.name[-2:])).records]
 
 
 def test_what_was_recorded() -> None:
@@ -65,6 +65,28 @@ def test_output_is_named_where_accounting_names_it() -> None:
     assert named["v0.0.42"] == "/tmp/six-28.log"
 
 
+def test_what_a_job_asked_for_is_known_when_slurmctld_has_forgotten_it() -> None:
+    raw = {
+        "job_id": 5,
+        "state": {"current": ["COMPLETED"]},
+        "group": "vision",
+        "wckey": {"wckey": "paper", "flags": []},
+        "time": {"eligible": 1795353351},
+        "tres": {
+            "allocated": [{"type": "cpu", "name": "", "count": 8}],
+            "requested": [
+                {"type": "cpu", "name": "", "count": 2},
+                {"type": "mem", "name": "", "count": 192},
+                {"type": "gres", "name": "gpu", "count": 3},
+            ],
+        },
+    }
+    job = read.past_job(raw, 44)
+    assert (job.group, job.wckey, job.eligible_at) == ("vision", "paper", 1795353351)
+    assert job.tres_asked == "cpu=2,mem=192M,gres/gpu=3"
+    assert job.cpus == 8
+
+
 def test_what_is_no_job_is_left_out() -> None:
     bad: list[Any] = [
         {},
@@ -72,7 +94,12 @@ def test_what_is_no_job_is_left_out() -> None:
         {"job_id": "x", "state": 7},
         {"state": {"current": ["FAILED"]}},
     ]
-    assert read.past_jobs(bad, 42) == ()
+    good = {"job_id": 1, "state": {"current": ["FAILED"]}}
+    known = read.tried([*bad, good], "jobs", read.past_job, 42)
+    assert ([job.id for job in known.records], known.unread) == ([1], 4)
+    assert known.note("jobs") == "4 of 5 jobs in Slurm's answer cannot be read and are left out"
+    with pytest.raises(CorralError, match="none of its 4 jobs can be read"):
+        read.tried(bad, "jobs", read.past_job, 42)
 
 
 @settings(max_examples=15, deadline=None)

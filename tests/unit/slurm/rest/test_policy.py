@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from corral.errors import Code, CorralError
 from corral.slurm.job_use import JobUse, parse_uses
 from corral.slurm.policy import Limit, accounts_above, accounts_below
 from corral.slurm.rest import policy
@@ -132,13 +133,22 @@ def test_sdiag(folder: Path) -> None:
     "question",
     [policy.ASSOCIATIONS, policy.QOSES, policy.SHARES, policy.RESERVATIONS, policy.LICENSES],
 )
-def test_what_is_missing_is_no_record(question: policy.RestQuestion[tuple[object, ...]]) -> None:
-    for body in ({}, {"associations": [{}], "qos": [3], "licenses": None, "shares": []}):
-        assert question.read(body, 45) == ()
+def test_an_answer_without_the_list_is_no_empty_list(
+    question: policy.RestQuestion[tuple[object, ...]],
+) -> None:
+    none: dict[str, Any] = {"associations": [{}], "qos": [3], "licenses": None, "reservations": []}
+    assert question.read(none | {"shares": {"shares": []}}, 45) == ()
+    wrong = dict.fromkeys(("associations", "qos", "QOS", "licenses", "reservations", "shares"), "x")
+    for body in ({}, wrong, {"errors": []}):
+        with pytest.raises(CorralError, match="has no list of") as caught:
+            question.read(question.of_cluster(body, "lab"), 45)
+        assert caught.value.code is Code.PARSE_FAILED
 
 
 def test_scheduler_figures_that_are_missing_are_unknown() -> None:
-    now = policy.scheduler({}, 45)
+    with pytest.raises(CorralError, match="has no statistics"):
+        policy.scheduler({}, 45)
+    now = policy.scheduler({"statistics": {"jobs_started": None}}, 45)
     assert (now.threads, now.main.mean, now.jobs, now.by_type) == (None, None, {}, ())
 
 

@@ -37,7 +37,7 @@ def test_what_was_recorded() -> None:
 
 def test_nodes(folder: Path) -> None:
     _, body = answer(folder, "nodes")
-    nodes = {node.name: node for node in read.nodes_of(body, version(folder))}
+    nodes = {node.name: node for node in read.nodes_of(body, version(folder)).records}
     assert sorted(nodes) == ["gone", "node0", "node1", "node2"]
     assert str(nodes["node0"].state) == "MIXED"
     assert nodes["node0"].usable
@@ -59,7 +59,7 @@ def test_nodes(folder: Path) -> None:
 
 def test_jobs(folder: Path) -> None:
     _, body = answer(folder, "jobs")
-    jobs = {job.id: job for job in read.jobs_of(body, version(folder))}
+    jobs = {job.id: job for job in read.jobs_of(body, version(folder)).records}
     first, second, third, fourth, held, array = (jobs[n] for n in range(1, 7))
     assert (first.user, first.state, first.nodes, first.gpus, first.memory) == (
         "kim",
@@ -92,7 +92,7 @@ def test_jobs(folder: Path) -> None:
 
 def test_partitions(folder: Path) -> None:
     _, body = answer(folder, "partitions")
-    partitions = {p.name: p for p in read.partitions_of(body, version(folder))}
+    partitions = {p.name: p for p in read.partitions_of(body, version(folder)).records}
     main = partitions["main"]
     assert (main.nodes, main.node_count, main.max_time) == ("node[0-2]", 3, 86400)
     assert partitions["long"].max_time is None
@@ -131,7 +131,8 @@ def test_one_broken_record_hides_no_other(folder: Path) -> None:
     _, body = answer(folder, "jobs")
     body["jobs"].insert(0, {"job_id": "x"})
     body["jobs"].insert(0, 7)
-    assert len(read.jobs_of(body, version(folder))) == len(body["jobs"]) - 2
+    known = read.jobs_of(body, version(folder))
+    assert (len(known.records), known.unread) == (len(body["jobs"]) - 2, 2)
 
 
 def test_role() -> None:

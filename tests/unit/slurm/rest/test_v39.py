@@ -52,16 +52,16 @@ def test_an_older_answer_reads_as_the_newer_one(what: str, reader: Any) -> None:
 
 
 def test_how_a_job_ended() -> None:
-    jobs = {job.id: job for job in read.jobs_of(older("jobs"), 39)}
+    jobs = {job.id: job for job in read.jobs_of(older("jobs"), 39).records}
     assert (jobs[3].state, jobs[3].exit_status, jobs[3].exit_signal) == ("FAILED", 3, 0)
     body = older("jobs")
     body["jobs"][0]["exit_code"]["number"] = 9
-    assert read.jobs_of(body, 39)[0].exit_signal == 9
+    assert read.jobs_of(body, 39).records[0].exit_signal == 9
 
 
 def test_a_partition_of_unknown_state_is_not_reported_down() -> None:
-    partitions = read.partitions_of(older("partitions"), 39)
-    before = read.partitions_of(newer("partitions"), 40)
+    partitions = read.partitions_of(older("partitions"), 39).records
+    before = read.partitions_of(newer("partitions"), 40).records
     assert [p.name for p in partitions] == [p.name for p in before]
     assert [p.max_time for p in partitions] == [p.max_time for p in before]
     (up,) = (f for f in families((), (), partitions) if f.name == "corral_partition_up")

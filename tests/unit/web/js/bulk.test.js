@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ArrayLine, Counts } from "../../../../src/corral/web/static/js/jobs/arrays.js";
+import { ArrayLine, tasksAddress } from "../../../../src/corral/web/static/js/jobs/arrays.js";
+import { Counts } from "../../../../src/corral/web/static/js/lib/view.js";
+import { columnsOf, USUAL } from "../../../../src/corral/web/static/js/jobs/columns.js";
 import {
   inParts,
   question,
@@ -16,7 +18,7 @@ import {
   HealthCard,
 } from "../../../../src/corral/web/static/js/nodes/node_cards.js";
 import { TokenTable } from "../../../../src/corral/web/static/js/operations/tokens.js";
-import { job, node, shown, texts } from "./records.js";
+import { ME, job, node, shown, texts } from "./records.js";
 
 const CHOSEN = {
   ...{ targets: ["12", "13"], tasks: 340, exact: true, others: 0 },
@@ -79,15 +81,28 @@ const ARRAY = {
 
 test("an array: its counts as badges in the server's words, and what each task has", () => {
   assert.equal(texts(Counts({ counts: ARRAY.counts })), "1,200 pending 100 running");
-  const line = { job: job(), array: ARRAY, gpus: "8", open: false, ended: false, chosen: false };
+  const query = new URLSearchParams("show=running&q=user=kim train");
+  const line = {
+    ...{ job: job({ gpus: 8 }), array: ARRAY, open: false, ended: false, chosen: false },
+    ...{ columns: columnsOf(USUAL, false), how: { me: ME } },
+    address: tasksAddress("12", query, false),
+  };
   const made = shown(ArrayLine({ ...line, choose: () => {}, unfold: () => {} }));
   assert.match(made, /8 each/);
   assert.match(made, /1,300 tasks/);
-  assert.match(made, /href="#jobs\/all\?q=array%3D12"/);
+  assert.match(made, /href="#jobs\/all\?q=array%3D12\+user%3Dkim"/);
   const other = { ...ARRAY, alike: false, exact: false };
   const unlike = shown(ArrayLine({ ...line, array: other, choose: null, unfold: () => {} }));
   assert.doesNotMatch(unlike, /each|checkbox/);
   assert.match(unlike, /at least 1,300 tasks/);
+});
+
+test("what ended is listed where it ended, over the same period", () => {
+  const address = (/** @type {string} */ query, ended = true) =>
+    tasksAddress("12", new URLSearchParams(query), ended);
+  assert.equal(address("days=30&q=train"), "#jobs/ended?q=array%3D12&days=30");
+  assert.equal(address("days=7&q="), "#jobs/ended?q=array%3D12");
+  assert.equal(address("show=waiting", false), "#jobs/all?q=array%3D12");
 });
 
 test("of many nodes the first names are shown", () => {
@@ -104,6 +119,7 @@ const GPU = {
 const DETAIL = {
   ...{ jobs: { columns: [], rows: [] }, gpus: [GPU], readings: true, events: [] },
   ...{ since: 1000, journal: false, outages: false, cut: false },
+  machine: { kernel: "", architecture: "", sockets: 0, cores: 0, threads: 0, busy_at: null },
   health: { at: null, checks: [], why: "no metrics" },
 };
 

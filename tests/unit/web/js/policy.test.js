@@ -63,11 +63,15 @@ test("who may change the file reads nothing else while the file is read", () => 
 });
 
 test("where the file is not here it is stated who does what, for each tab", () => {
-  const steps = (/** @type {string} */ tab, administrator = false) =>
-    texts(HowToChange({ why: "", reading: false, tab, administrator }));
+  const steps = (/** @type {string} */ tab, role = "user") =>
+    texts(HowToChange({ why: "", reading: false, tab, role }));
   assert.match(steps("qos"), /corral edit qos NAME priority=10 and then corral up/);
   assert.match(steps("qos"), /Slurm's administrators may, on a node: sacctmgr modify qos/);
-  assert.match(steps("reservations", true), /administrator you may, on a node: scontrol update/);
+  assert.match(steps("qos", "administrator"), /As Slurm's administrator you may, on a node: /);
+  assert.doesNotMatch(steps("qos", "operator"), /you may/);
+  assert.match(steps("accounts"), /coordinators of the account for its users, may, on a node: /);
+  assert.match(steps("accounts", "operator"), /As Slurm's operator you may, on a node: sacctmgr/);
+  assert.match(steps("reservations", "operator"), /operator you may, on a node: scontrol update/);
   assert.match(steps("reservations"), /set back by the next corral up/);
   assert.doesNotMatch(steps("licenses"), /on a node/);
   assert.match(steps("scheduler"), /nothing to change/);

@@ -1,5 +1,5 @@
 // Records as the server sends them, and a reader of what views are made of.
-/** @import { Counts, Head, JobDetail, NodeRow } from "../../../../src/corral/web/static/js/api.js" */
+/** @import { Counts, Head, JobDetail, Me, NodeRow } from "../../../../src/corral/web/static/js/api.js" */
 
 /** @type {NodeRow} */
 const NODE = {
@@ -53,9 +53,16 @@ const JOB = {
     command: "",
     comment: "",
     submit_line: "",
+    ...{ tres_asked: "", group: "kim", wckey: "" },
   },
   ...{ dependency: "", restarts: 0, ended: false, mine: true, may: true, forgotten: false },
   ...{ known_at: 0, waiting: false, running: true, failed: false, cancelled: false },
+};
+
+/** @type {Me} */
+export const ME = {
+  ...{ user: "kim", role: "user", owner: false, ends: 0, cluster: "lab", clusters: [] },
+  ...{ corral: false, mine: false, figures: false, storage: [], node_kinds: [], job_kinds: [] },
 };
 
 /** @param {Partial<JobDetail>} change */
@@ -67,7 +74,8 @@ export const job = (change = {}) => ({ ...JOB, ...change });
  * @returns {Head}
  */
 export const headOf = (counts) => ({
-  ...{ rev: 1, nodes_rev: 1, jobs_rev: 1, seen_at: 1, jobs_at: 1, trouble: "", release: "24.11.5" },
+  ...{ rev: 1, nodes_rev: 1, jobs_rev: 1, seen_at: 1, jobs_at: 1, trouble: "", unread: "" },
+  release: "24.11.5",
   ...{ complete: true, counts },
 });
 

@@ -50,7 +50,12 @@ test("a folder that is not taken is stated, and that no template can be read", (
 
 test("the choice fills the form again, and none empties it", () => {
   /** @type {any} */
-  const props = { form: { can_spec: true, schema: {}, storage: [] }, again: null, me: {} };
+  const props = {
+    form: { can_spec: true, schema: {}, storage: [] },
+    again: null,
+    me: { user: "kim" },
+  };
+  props.query = new URLSearchParams();
   const card = new SubmitCard(props);
   card.setState = (/** @type {any} */ change) => Object.assign(card.state, change);
   card.setState({ kept: kept([GOOD, BROKEN]) });

@@ -19,21 +19,20 @@ import {
   offersOf,
 } from "../../../../src/corral/web/static/js/jobs/choices.js";
 import { EndView } from "../../../../src/corral/web/static/js/jobs/failure.js";
-import { JobFacts } from "../../../../src/corral/web/static/js/jobs/job.js";
+import { askedWords, JobFacts } from "../../../../src/corral/web/static/js/jobs/job.js";
 import {
   exitOf,
   gpus,
-  listAddress,
-  listChoice,
   timeOf,
   whereOf,
-} from "../../../../src/corral/web/static/js/jobs/jobs.js";
+} from "../../../../src/corral/web/static/js/jobs/columns.js";
+import { listAddress, listChoice } from "../../../../src/corral/web/static/js/jobs/jobs.js";
 import * as plan from "../../../../src/corral/web/static/js/operations/plan.js";
 import { Result } from "../../../../src/corral/web/static/js/operations/proof.js";
 import { Latest, records } from "../../../../src/corral/web/static/js/lib/server.js";
 import * as submit from "../../../../src/corral/web/static/js/jobs/submit.js";
 import * as view from "../../../../src/corral/web/static/js/lib/view.js";
-import { headOf, job, node, shown, texts } from "./records.js";
+import { headOf, job, ME, node, shown, texts } from "./records.js";
 /**
  * @import { Diagnosis, Directives, Doctor, JobChoices, JobDetail, JobEnd, LintFinding, ProofResult } from "../../../../src/corral/web/static/js/api.js"
  * @import { ShownChange, ShownNodeChange, ShownPlan } from "../../../../src/corral/web/static/js/api.js"
@@ -258,10 +257,10 @@ test("a job's GPUs, time and place", () => {
 });
 
 test("a job's facts leave out what is not known", () => {
-  const words = texts(JobFacts({ job: job({ reason: "None" }), at: 2090 }));
+  const words = texts(JobFacts({ job: job({ reason: "None" }), me: ME, at: 2090 }));
   assert.match(
     words,
-    /user kim \(lab\) partition main nodes node1 given 2 GPUs, 8 CPUs, 2.0 GiB time 1 min of 1 h/,
+    /user kim account lab partition main nodes node1 given 2 GPUs, 8 CPUs, 2.0 GiB time 1 min of 1 h/,
   );
   assert.doesNotMatch(words, /comment|depends on|restarts|why pending|ended|reason/);
   const over = job({
@@ -272,9 +271,37 @@ test("a job's facts leave out what is not known", () => {
     reason: "NonZeroExitCode",
   });
   assert.match(
-    texts(JobFacts({ job: over, at: 9999 })),
+    texts(JobFacts({ job: over, me: ME, at: 9999 })),
     /reason NonZeroExitCode ended .*, exit status 1/,
   );
+});
+
+test("a job's facts lead to its user's work, account, partition, QOS and nodes", () => {
+  const more = { group: "vision", wckey: "paper", qos: "high", user: "ada" };
+  const facts = (/** @type {typeof ME} */ me, nodes = "gpu[1-2]") =>
+    shown(JobFacts({ job: job({ ...more, nodes, tres_asked: "cpu=4,mem=8G,node=2" }), me }));
+  const of = facts({ ...ME, role: "operator" });
+  for (const address of [
+    ...["#mine/ada", "#policy/accounts?q=lab", "#policy/qos?q=high", "#node/gpu1", "#node/gpu2"],
+    ...["#cluster?filter=partition%3Dmain", "#cluster?filter=gpu%5B1-2%5D"],
+  ])
+    assert.ok(of.includes(`href="${address}"`), address);
+  assert.match(of, /group vision/);
+  assert.match(of, /paper/);
+  assert.doesNotMatch(facts(ME), /#mine/);
+  assert.equal(shown(JobFacts({ job: job(), me: ME })).match(/#mine"/g)?.length, 1);
+  assert.equal(facts(ME, "gpu[001-200]").match(/#node/g)?.length, 48);
+  assert.match(facts(ME, "gpu[001-200]"), /, and 152 more/);
+  assert.match(facts(ME, "gpu[1-"), /gpu\[1-/);
+});
+
+test("what a job asks for, in words", () => {
+  assert.equal(
+    askedWords("cpu=2,mem=1536M,node=1,billing=2,gres/gpu=1,gres/shard=3"),
+    "1 node, 1 GPU, 2 CPUs, 1.5 GiB, 3 shard",
+  );
+  assert.equal(askedWords("mem=2T,cpu=1"), "1 CPU, 2.0 TiB");
+  assert.equal(askedWords(""), "");
 });
 
 test("the doctor's findings, and healthy only without any", () => {
@@ -430,9 +457,10 @@ test("what a form's fields stand for", () => {
 });
 
 test("how many jobs a sweep makes is shown before they go", () => {
-  const words = (/** @type {number} */ jobs, /** @type {number | null} */ most) =>
-    texts(submit.JobCount({ shown: { script: "", jobs, at_once: most } }));
+  const words = (/** @type {number | null} */ jobs, /** @type {number | null} */ most) =>
+    texts(submit.JobCount({ shown: { jobs, at_once: most } }));
   assert.equal(words(1, null), "");
+  assert.equal(words(null, null), ""); // an array that cannot be read
   assert.equal(words(1200, null), "1,200 jobs as one array.");
   assert.equal(words(1200, 8), "1,200 jobs as one array, 8 of them at once at most.");
   assert.equal(words(4, 8), "4 jobs as one array.");
@@ -547,8 +575,9 @@ test("the fields next to a script hold what its lines ask for, and send what was
 test("lines of a script that no field has are listed, those that cannot be read as errors", () => {
   const others = [{ line: 2, text: "--array=1-3" }];
   const faults = [{ line: 3, text: "--foo: sbatch has no such option" }];
+  const NONE = { fields: {}, jobs: 1, at_once: null };
   /** @param {Pick<Directives, "others" | "faults">} read */
-  const lines = (read) => texts(submit.DirectiveLines({ read: { fields: {}, ...read } }));
+  const lines = (read) => texts(submit.DirectiveLines({ read: { ...NONE, ...read } }));
   assert.match(lines({ others, faults: [] }), /^Also asked for by the script: line 2: --array=1-3/);
   assert.match(lines({ others, faults }), /^These lines cannot be .* line 3: --foo: sbatch has no/);
   assert.equal(lines({ others: [], faults: [] }), "");
@@ -620,12 +649,15 @@ test("GPUs in use that Slurm does not report are unknown, not none", () => {
 test("the list of jobs is in its address, and an address of anybody's chooses it", () => {
   const usual = listChoice([], new URLSearchParams());
   assert.equal(listAddress(usual), "#jobs/all");
-  const chosen = { show: "ended", q: "user=kim a/b&c", by: "end_at", down: false, offset: 200 };
-  const address = listAddress({ ...chosen, days: "30" });
+  const chosen = {
+    ...{ show: "ended", q: "user=kim a/b&c", by: "end_at", down: false, offset: 200, days: "30" },
+    open: new Set(["12", "40"]),
+  };
+  const address = listAddress(chosen);
   const [path, query] = address.split("?");
   assert.equal(path, "#jobs/ended");
-  assert.deepEqual(listChoice(["ended"], new URLSearchParams(query)), { ...chosen, days: "30" });
-  const wrong = new URLSearchParams("by=password&page=-3&days=400&order=x");
+  assert.deepEqual(listChoice(["ended"], new URLSearchParams(query)), chosen);
+  const wrong = new URLSearchParams("by=password&page=-3&days=400&order=x&open=a,<b>");
   assert.deepEqual(listChoice(["none"], wrong), usual);
   assert.equal(listChoice(["all", "partition=main"], new URLSearchParams()).q, "partition=main");
 });

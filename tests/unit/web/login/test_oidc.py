@@ -349,3 +349,20 @@ def test_an_arrival_is_asked_for_once_and_soon() -> None:
     keys = [arrivals.add(login) for _ in range(MOST + 1)]
     assert arrivals.take(keys[0]) is None, "no more than so many wait"
     assert arrivals.take(keys[-1]) == login
+
+
+def test_failures_push_out_no_login() -> None:
+    """Anybody causes them: the address that a provider sends back to takes a visit without one."""
+    now = [100.0]
+    arrivals = Arrivals(lambda: now[0])
+    login = Login("kim", "token")
+    key = arrivals.add(login)
+    refused = CorralError(Code.LOGIN_REFUSED, "no")
+    keys = [arrivals.add(refused) for _ in range(MOST + 1)]
+    assert arrivals.take(keys[0]) is None
+    assert arrivals.take(keys[-1]) is refused
+    assert arrivals.take(key) == login
+    now[0] += ARRIVED_S
+    assert arrivals.take(keys[-2]) is None
+    arrivals.add(refused)
+    assert len(arrivals._failures) == 1

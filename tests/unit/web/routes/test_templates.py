@@ -6,6 +6,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,9 @@ import pytest
 
 from corral import api
 from corral.api import TemplateFile, TemplateFolder
+from corral.api.page import job_templates
 from corral.api.page.job_templates import (
+    LONGEST_TEAM,
     LONGEST_TEMPLATE,
     MOST_TEMPLATES,
     read_templates,
@@ -183,6 +186,42 @@ def test_a_team_keeps_templates_in_a_folder_that_root_gave_it(shared: Shared) ->
     folder.chmod(0o755)  # its owner alone writes there
     files, _ = shared.read("kims-team")
     assert [f.name for f in files if f.account and not f.trouble] == ["kims-a.yaml", "root.yml"]
+
+
+def test_a_teams_files_leave_room_for_those_of_others(shared: Shared) -> None:
+    for team in ("a", "b"):
+        shared.team(team, 0o755)
+    for number in range(LONGEST_TEAM // LONGEST_TEMPLATE + 2):
+        shared.add(f"a/kims-{number:02}.yaml", "#" * LONGEST_TEMPLATE)
+        (shared.folder / f"a/kims-{number:02}.yaml").rename(shared.folder / f"a/{number:02}.yaml")
+    shared.add("all.yaml")
+    shared.add("b/b.yaml")
+    files, more = shared.read("a", "b")
+    assert not more
+    left = [f.name for f in files if "more than 1048576 bytes" in f.trouble]
+    assert left == ["32.yaml", "33.yaml"]
+    assert [f.name for f in files if f.account != "a" and not f.trouble] == ["all.yaml", "b.yaml"]
+
+
+def test_a_team_that_swaps_pipes_in_takes_no_more_than_its_time(
+    shared: Shared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file that becomes a pipe once it was looked at: head waits for it until its limit."""
+    shared.team("a", 0o755)
+    for number in range(60):
+        shared.add(f"a/{number:02}.yaml")
+    shared.team("b", 0o755)
+    shared.add("b/b.yaml")
+    slow = shared.bin / "head"
+    slow.write_text("#!/bin/sh\nexec sleep 1\n")
+    slow.chmod(0o755)
+    monkeypatch.setattr(job_templates, "_TEAM_S", 2)
+    began = time.monotonic()
+    files, _ = shared.read("a", "b")
+    assert time.monotonic() - began < 15
+    troubles = {f.name: f.trouble for f in files}
+    assert troubles["59.yaml"] == "it is not read: the files before it take more than 2 s"
+    assert not troubles["b.yaml"]
 
 
 def test_a_teams_folder_that_all_may_write_to_is_not_taken(shared: Shared) -> None:

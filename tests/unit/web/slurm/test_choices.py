@@ -6,10 +6,16 @@ from dataclasses import replace
 from typing import Any
 
 from corral.slurm.policy import Limit, Member
-from corral.slurm.records import Association, Node, Partition
+from corral.slurm.records import Association, Job, Node, Partition
 from corral.slurm.states.nodes import NodeState
 from corral.web.slurm import quota
-from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
+from corral.web.slurm.choices import (
+    MOST_WORDS,
+    account_choices,
+    filter_words,
+    partition_choices,
+    qos_choices,
+)
 
 
 def node(name: str, state: str = "IDLE", **more: Any) -> Node:
@@ -31,6 +37,21 @@ def test_what_is_free_is_on_nodes_that_take_jobs() -> None:
     assert (main["gpus"], main["gpus_free"]) == (12, 7)
     assert (main["takes_jobs"], main["is_default"]) == (True, True)
     assert (old["takes_jobs"], old["is_default"], old["idle"]) == (False, False, 1)
+
+
+def test_a_filter_offers_what_jobs_have_and_none_of_corrals_own() -> None:
+    jobs = [
+        Job(id=1, user="kim", account="lab", partition="main,long"),
+        Job(id=2, user="ada", partition="main", name="secret"),
+        Job(id=3, user="corral-proof", account="corral-proof", partition="corral-proof"),
+    ]
+    words = filter_words(jobs)
+    assert words["user"] == ["ada", "kim"]
+    assert words["account"] == ["lab"]
+    assert words["partition"] == ["long", "main"]
+    assert words["name"] == words["id"] == words["qos"] == []
+    many = [Job(id=n, user=f"u{n}") for n in range(2 * MOST_WORDS)]
+    assert len(filter_words(many)["user"]) == MOST_WORDS
 
 
 def test_gpus_whose_use_is_unknown_are_not_free() -> None:

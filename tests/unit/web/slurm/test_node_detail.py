@@ -356,3 +356,33 @@ def test_accounting_keeps_outages_from_before_the_page_began(
     detail = run(work())
     assert not detail["outages"]
     assert len(asked) == 1, "the server's own rights show nobody what is hidden"
+
+
+def test_a_node_has_its_machine_and_when_it_was_busy() -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            known = page.rest.bodies["nodes"]["body"]["nodes"][0]
+            known |= {
+                "architecture": "x86_64",
+                "operating_system": "Linux 6.12.9 #1 SMP",
+                "sockets": 2,
+                "cores": 48,
+                "threads": 2,
+                "last_busy": {"set": True, "infinite": False, "number": 1790000000},
+            }
+            await page.login()
+            detail = (await page.get(f"nodes/{known['name']}")).json()
+            assert detail["machine"] == {
+                "kernel": "Linux 6.12.9 #1 SMP",
+                "architecture": "x86_64",
+                **{"sockets": 2, "cores": 48, "threads": 2, "busy_at": 1790000000},
+            }
+
+    run(work())
+
+
+def test_a_node_that_only_stays_busy_is_no_news() -> None:
+    """slurmctld may set the time again at each poll: all nodes would go to all viewers."""
+    before = Snapshot().with_nodes([node(busy_at=1)])
+    assert before.with_nodes([node(busy_at=2)]) is before
+    assert before.with_nodes([node("MIXED", busy_at=2)]).nodes["gpu1"].busy_at == 2

@@ -2,15 +2,15 @@
 # The first rank of a node has its GPUs sampled while somebody follows the job.
 #
 # In a subshell, so that the rank is not a parent of it: a program may wait for all its children. The file is renamed
-# into place; the rank is a process of this number since it is exec'ed.
+# into place. It ends with the rank: see rank-end.sh, which opens 8 and 9.
 #
 # Installed as: nowhere: part of a job's batch script (jobs/usage)
 # Started by: each rank of the job
 # Runs as: the job's user
-if [ "$SLURM_LOCALID" = 0 ]; then
+if [ -n "$rank_end" ]; then
   (
     use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
-    while kill -0 "$$" 2>/dev/null; do
+    while
       if [ -n "$(find "$CORRAL_JOB_FOLDER/@followed@" -newermt '-60 seconds' 2>/dev/null)" ]; then
         if command -v nvidia-smi >/dev/null 2>&1; then
           timeout 20 nvidia-smi --query-gpu=@query@ --format=csv,noheader,nounits 2>/dev/null
@@ -20,7 +20,8 @@ if [ "$SLURM_LOCALID" = 0 ]; then
         echo >> "$use.new"
         mv "$use.new" "$use"
       fi
-      sleep @every@
-    done </dev/null >/dev/null 2>&1 &
+      timeout @every@ cat
+      [ "$?" = 124 ] # as timeout ends where it had to end cat
+    do :; done <&8 8<&- 9<&- >/dev/null 2>&1 &
   )
 fi

@@ -55,6 +55,12 @@ PAUSES_S: Final = 120.0
 LIMITED_S: Final = 600.0
 """Seconds of one call: pauses after failures; pauses and attempts where the cloud limits calls."""
 
+STRANGE: Final = (
+    *(LookupError, TypeError, ValueError, AttributeError),
+    *(ArithmeticError, OSError, RecursionError),
+)
+"""What reading a response of another shape raises."""
+
 UNSURE_TRIES: Final = 3
 UNSURE_WAIT_S: Final = 10.0
 """How often, and how far apart, what may exist already is looked for and made."""
@@ -240,14 +246,17 @@ class Caller:
     async def _run(self, steps: Steps[T], made: list[Call]) -> T:
         """Make the calls, and note each before it is made."""
         result: Any = None
-        try:
-            while True:
+        while True:
+            try:
                 made.append(steps.send(result))
-                result = await self.make(made[-1])
-        except StopIteration as end:
-            return end.value
-        except EndlessError as error:
-            raise self._endless(error.path, error.why) from error
+            except StopIteration as end:
+                return end.value
+            except EndlessError as error:
+                raise self._endless(error.path, error.why) from error
+            except STRANGE as error:  # by what puts several responses together
+                command = "".join(f"{call.method} {call.path}" for call in made[-1:])
+                raise self._strange(command, f"{type(error).__name__}: {error}") from error
+            result = await self.make(made[-1])
 
     def _endless(self, path: str, why: str) -> CloudError:
         return CloudError(
@@ -290,8 +299,8 @@ class Caller:
             raise self._incomplete(command, Reason.CUT, f"it is not JSON: {error}") from error
         try:
             return read(data)
-        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, OSError) as e:
-            raise self._strange(command, f"{type(e).__name__}: {e}") from e
+        except STRANGE as error:
+            raise self._strange(command, f"{type(error).__name__}: {error}") from error
 
     def _broken_off(self, command: str, error: Exception) -> CloudError:
         if isinstance(error, TimeoutError | httpx.ReadTimeout | httpx.WriteTimeout):

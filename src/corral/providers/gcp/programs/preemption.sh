@@ -29,8 +29,12 @@ noticed() {
   case $(curl -s -m 3 -H "$header" "$url" 2>/dev/null) in *"$taken"*) ;; *) return 1 ;; esac
 }
 
-# jobs_here: lines JOB COMMENT of what runs on this node.
-jobs_here() { timeout 10 squeue -h -w "$node" -t R -o '%A %k'; }
+# jobs_here: lines NUMBER LABEL of the jobs that run on this node; the label of an array's task is ARRAY_TASK.
+jobs_here() { timeout 10 squeue -h -w "$node" -t R -o '%A %i'; }
+
+# comment_of JOB: asked for each job alone. A comment may have any number of lines: in a list of jobs its user could
+# write the line of another job.
+comment_of() { timeout 10 squeue -h -w "$node" -t R -j "$1" -o %k; }
 
 # signal_of COMMENT: the signal that it names.
 signal_of() {
@@ -57,10 +61,12 @@ act() {
   echo "$node: the cloud takes this machine back in $seconds s"
   timeout 10 scontrol update nodename="$node" state=drain reason="$reason" >&2
   jobs=$(jobs_here) || jobs=""
-  while read -r job comment; do
-    [ -n "$job" ] || continue
-    if signal=$(signal_of "$comment"); then
-      timeout 10 scancel --batch --signal="$signal" "$job" >&2 && echo "job $job: SIG$signal, to save and start again"
+  while read -r job label; do
+    case $job in '' | *[!0-9]*) continue ;; esac
+    # The number of an array's last task is that of the array: a signal to it would reach all tasks.
+    case $label in *[!0-9_]*) label=$job ;; esac
+    if signal=$(signal_of "$(comment_of "$job")"); then
+      timeout 10 scancel --batch --signal="$signal" -- "$label" >&2 && echo "job $label: SIG$signal, to save and start again"
     else
       echo "job $job: asked for no signal"
     fi

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from corral.errors import Code, CorralError
+from corral.errors import Code, CorralError, cannot_read
 from corral.providers.ssh.deepops import adoption
 
 
@@ -22,6 +22,6 @@ def read_deepops(folder: Path) -> tuple[str, tuple[str, ...]]:
         texts = {name: paths[name].read_text("utf-8") for name in adoption.names(paths)}
     except (OSError, UnicodeDecodeError) as error:
         raise CorralError(
-            Code.NOT_FOUND, f"{folder} cannot be read: {error}", hint="give DeepOps' folder config/"
+            Code.NOT_FOUND, cannot_read(folder, error), hint="give DeepOps' folder config/"
         ) from error
     return adoption.from_deepops(texts)

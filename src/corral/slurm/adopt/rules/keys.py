@@ -9,7 +9,7 @@ from typing import Final
 from corral.slurm.adopt.keytable import Known, line_table, lookup, meant
 from corral.slurm.adopt.rule import E, Problem, Rule, W
 from corral.slurm.adopt.source import CONFS, Edit, Kind, Spot, placeholder
-from corral.slurm.adopt.view import Conf, Existing, Setting
+from corral.slurm.adopt.view import NOT_GIVEN, Conf, Existing, Setting
 from corral.slurm.conf.parse import switch
 from corral.slurm.tres import SUFFIXES
 from corral.spec.findings import Level, shown
@@ -246,7 +246,7 @@ def includes(existing: Existing) -> Iterator[Problem]:
     """Include lines whose file does not exist."""
     for kind in CONFS:
         for placed, why in existing.confs[kind].lost:
-            missing = "no such file" in why
+            missing = why == NOT_GIVEN
             if missing and not existing.complete:
                 continue
             yield Problem(

@@ -181,11 +181,16 @@ export interface Diagnosis {
   fix_by: string;
 }
 
-/** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over. */
+/** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
+
+jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
+most, None for no limit. */
 export interface Directives {
   fields: Record<string, FormValue>;
   others: ScriptLine[];
   faults: ScriptLine[];
+  jobs: number | null;
+  at_once: number | null;
 }
 
 /** What the doctor reports; failed_checks: of the last proof. */
@@ -326,6 +331,7 @@ export interface Head {
   seen_at: number;
   jobs_at: number;
   trouble: string;
+  unread: string;
   release: string;
   complete: boolean;
   counts: Counts;
@@ -384,6 +390,7 @@ export interface JobDetail {
   cpus: number;
   gpus: number;
   gpus_exact: boolean;
+  tres_asked: string;
   memory: number;
   submit_at: number | null;
   eligible_at: number | null;
@@ -397,6 +404,8 @@ export interface JobDetail {
   workdir: string;
   command: string;
   comment: string;
+  group: string;
+  wckey: string;
   dependency: string;
   restarts: number;
   submit_line: string;
@@ -536,6 +545,11 @@ export interface JobUse {
   why_no_gpus: string;
 }
 
+/** What a filter of jobs may be made of: its keys, each with the values that jobs have of it. */
+export interface JobWords {
+  words: Record<string, string[]>;
+}
+
 /** One page of the queue; arrays: of rows that stand for one, by their id. */
 export interface Jobs {
   columns: string[];
@@ -642,6 +656,7 @@ export interface LiveState {
   seen_at: number;
   jobs_at: number;
   trouble: string;
+  unread: string;
   release: string;
   complete: boolean;
   counts: Counts;
@@ -749,6 +764,18 @@ export interface Logins {
   password: boolean;
 }
 
+/** A node's machine; cores: of each socket, threads: of each core, 0 and "": unknown.
+
+busy_at: when a job was there last. */
+export interface Machine {
+  kernel: string;
+  architecture: string;
+  sockets: number;
+  cores: number;
+  threads: number;
+  busy_at: number | null;
+}
+
 /** A new token, which only this answer has. */
 export interface MadeToken {
   id: string;
@@ -847,6 +874,7 @@ export interface NodeColumns {
 
 outages: those that accounting has of 30 days are among them, too. cut: there are older events. */
 export interface NodeDetail {
+  machine: Machine;
   jobs: Rows;
   gpus: NodeGpu[];
   readings: boolean;

@@ -4,7 +4,7 @@ import { ClusterPage } from "./cluster/cluster.js";
 import { forget, live, loadNodes, now, start } from "./lib/event_stream.js";
 import { originOf } from "./lib/others.js";
 import { attend, call, pauseAfter, refused, setSecret } from "./lib/server.js";
-import { ageWords, complain, el, FailureCard, place, span } from "./lib/view.js";
+import { ageWords, complain, el, FailureCard, noteAddress, place, span } from "./lib/view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
 /** @import { Head, Logins, Me } from "./api.js" */
 /** @import { Refused } from "./lib/server.js" */
@@ -125,9 +125,10 @@ const Tabs = ({ viewer, chosen }) =>
 
 /** What the address names behind #: a page, what it is of, and what is chosen there. */
 function addressed() {
-  const [path, query] = (location.hash.slice(1) || "cluster").split("?", 2);
+  const address = location.hash || "#cluster";
+  const [path, query] = address.slice(1).split("?", 2);
   const [name, ...args] = path.split("/").map(decodeURIComponent);
-  return { name, args, query: new URLSearchParams(query) };
+  return { address, name, args, query: new URLSearchParams(query) };
 }
 
 /** Shows what the address names; a page whose sources come late, after somebody went on, is not shown. */
@@ -135,9 +136,10 @@ async function route() {
   if (!me) return;
   turn += 1;
   const [mine, viewer] = [turn, me];
-  const { name, args, query } = addressed();
+  const { address, name, args, query } = addressed();
   const page = PAGES.find((entry) => entry.name === name) ?? PAGES[0];
   const key = `${mine} ${name}`;
+  noteAddress(address);
   const title = page.title ?? page.words;
   const heading = title ? el("h1", { class: "unseen" }, title) : null;
   /** @param {ComponentChildren} content */
@@ -193,10 +195,17 @@ function showLive() {
   mark.textContent = words;
   mark.title = ageWords(head, Date.now() / 1000 + now.skew);
   const banner = place("banner");
-  banner.hidden = !head?.trouble;
-  if (!head?.trouble) return;
-  const old = head.seen_at ? `, ${span(age)} old` : "";
-  banner.textContent = `Slurm is not reached: ${head.trouble}. This is the last known state${old}.`;
+  banner.textContent = warning(head);
+  banner.hidden = !banner.textContent;
+}
+
+/** What of Slurm's state is old or left out; "" for nothing. @param {Head | null} head */
+function warning(head) {
+  if (head?.trouble) {
+    const old = head.seen_at ? `, ${span(Date.now() / 1000 + now.skew - head.seen_at)} old` : "";
+    return `Slurm is not reached: ${head.trouble}. This is the last known state${old}.`;
+  }
+  return head?.unread ? `Not all is shown: ${head.unread}.` : "";
 }
 
 /** A choice of clusters, each of which has its own page. @param {Me} session */
@@ -314,6 +323,15 @@ function keptPlace() {
     return kept.startsWith("#") ? kept : "";
   } catch {
     return "";
+  }
+}
+
+/** Forgets what this tab keeps of who logs out: addresses, and what was typed. */
+function forgetTab() {
+  try {
+    sessionStorage.clear();
+  } catch {
+    // A private window without storage has nothing to forget.
   }
 }
 
@@ -551,6 +569,7 @@ function run() {
     /** @type {{ leave?: string }} */
     const left = (await call("logout", {}).catch(complain)) ?? {};
     setSecret("");
+    forgetTab();
     if (left.leave) location.assign(left.leave);
     else leave();
   });

@@ -1,6 +1,7 @@
 // The cluster at a glance: figures, nodes as cards, or as a heat map where there are many.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
-import { nodeTest } from "../nodes/filter.js";
+import { SearchField } from "../lib/completion.js";
+import { nodeTest, nodeWords } from "../nodes/filter.js";
 import { Heat, SHARES } from "../nodes/heat.js";
 import { listen, live, loadNodes, now, watchFigures } from "../lib/event_stream.js";
 import { NodeBulk } from "../nodes/node_bulk.js";
@@ -23,8 +24,8 @@ const MOST_POINTS = 3600;
 const FIRST_PLOT_S = 20;
 // Made once: localeCompare with options makes a collator at each call, 0.6 s for 10,000 nodes.
 const { compare } = new Intl.Collator("en", { numeric: true });
-// What was chosen stays while other pages are shown.
 const USUAL = { filter: "", grouping: "partition", colouring: "state", span: "day" };
+// What the address chooses; a link back to the page has the address that it had last.
 const chosen = { ...USUAL };
 /** @type {Record<string, string> | null} */
 let racks = null;
@@ -375,12 +376,10 @@ class NodesCard extends Component {
   /** @param {number} count */
   controls(count) {
     const filtered = this.choose("filter");
-    const search = el("input", {
-      type: "search",
-      value: chosen.filter,
+    const search = h(SearchField, {
+      ...{ value: chosen.filter, type: filtered, label: "Filter nodes" },
       placeholder: "filter: state=drain partition=main gpus>0 node[0-9]",
-      "aria-label": "Filter nodes",
-      onInput: ({ currentTarget }) => filtered(currentTarget.value),
+      words: () => nodeWords(now.nodes.values()),
     });
     /** @type {[string, string][]} */
     const groups = GROUPS.map((name) => [name, name === "none" ? "no groups" : `by ${name}`]);
@@ -496,10 +495,11 @@ class Timeline extends Component {
  */
 
 /**
- * Chooses what an address names; what it does not name is as it was.
+ * Chooses what an address names; what it does not name is as usual.
  * @param {URLSearchParams} query
  */
 function takeChoice(query) {
+  Object.assign(chosen, USUAL);
   const { filter, by, show, span } = Object.fromEntries(query);
   if (filter !== undefined) chosen.filter = filter;
   if (GROUPS.includes(by)) chosen.grouping = by;

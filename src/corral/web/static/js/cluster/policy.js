@@ -1,5 +1,6 @@
 // Accounts, QOS, reservations, licences and the scheduler, for all users; who has the cluster file changes it.
 import { Component, h } from "../../vendor/preact.mjs";
+import { mineOf } from "../jobs/links.js";
 import { limitLines, limitText } from "../lib/limits.js";
 import { Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
@@ -130,8 +131,8 @@ export function ownLimits(row, accounts) {
   );
 }
 
-/** Whose row it is, below the account that it belongs to. @param {{ row: AccountRow, address: string }} props */
-function WhoCell({ row: { account, user, partition, depth, is_default }, address }) {
+/** Whose row it is, below the account that it belongs to. @param {{ row: AccountRow, address: string, me?: Me }} props */
+function WhoCell({ row: { account, user, partition, depth, is_default }, address, me }) {
   const name = el("a", { class: "plain", href: address, tabIndex: -1 }, user || account);
   const words = [
     user ? " user" : " account",
@@ -143,6 +144,9 @@ function WhoCell({ row: { account, user, partition, depth, is_default }, address
     { class: `depth-${Math.min(depth, 6)}` },
     user ? name : el("b", null, name),
     el("small", { class: "dim" }, words),
+    me && user && mineOf(user, me)
+      ? el("small", null, ", ", el("a", { href: mineOf(user, me) }, "work"))
+      : null,
   );
 }
 
@@ -171,15 +175,15 @@ function accountByHand({ account, user }, owner) {
   return !(`account ${account}` in declared.limits);
 }
 
-/** @param {{ row: AccountRow, accounts: Map<string, AccountRow>, reported: boolean, owner?: Owner }} props */
-function AccountLine({ row, accounts, reported, owner }) {
+/** @param {{ row: AccountRow, accounts: Map<string, AccountRow>, reported: boolean, owner?: Owner, me?: Me }} props */
+function AccountLine({ row, accounts, reported, owner, me }) {
   const { account, user, partition, shares } = row;
   const declared = owner?.declared.limits[user ? `user ${account} ${user}` : `account ${account}`];
   const address = jobsOf(user ? `user=${user} account=${account}` : `account=${account}`);
   return el(
     "tr",
     { "data-key": `${account} ${user} ${partition}`, ...leadsTo(address.slice(1)) },
-    h(WhoCell, { row, address }),
+    h(WhoCell, { row, address, me }),
     el("td", { class: "num", "data-label": "shares" }, shares || none("unknown")),
     h(ShareCells, { row, reported }),
     el("td", { "data-label": "limits" }, h(Limits, { limits: ownLimits(row, accounts), declared })),
@@ -215,8 +219,8 @@ export function matching(rows, q) {
   return rows.filter((row) => hits.has(row) || (!row.user && kept.has(row.account)));
 }
 
-/** @param {{ data: api.Accounts, q: string, owner?: Owner }} props */
-export function AccountsView({ data, q, owner }) {
+/** @param {{ data: api.Accounts, q: string, owner?: Owner, me?: Me }} props */
+export function AccountsView({ data, q, owner, me }) {
   const accounts = new Map(
     data.accounts.filter(({ user }) => !user).map((row) => [row.account, row]),
   );
@@ -224,7 +228,7 @@ export function AccountsView({ data, q, owner }) {
   const heads = ["account or user", number("shares"), ...SHARES.map(number), "limits", "QOS"];
   const lines = rows.slice(0, MOST).map((row) =>
     h(AccountLine, {
-      ...{ key: `${row.account} ${row.user} ${row.partition}`, row, accounts, owner },
+      ...{ key: `${row.account} ${row.user} ${row.partition}`, row, accounts, owner, me },
       reported: !data.why_no_shares,
     }),
   );
@@ -532,11 +536,11 @@ export function SchedulerView({ data }) {
  * @param {string} tab
  * @param {any} data
  * @param {string} q
- * @param {Owner} [owner]
+ * @param {{ owner?: Owner, me: Me }} how
  * @returns {ComponentChildren}
  */
-function viewOf(tab, data, q, owner) {
-  if (tab === "accounts") return h(AccountsView, { data, q, owner });
+function viewOf(tab, data, q, { owner, me }) {
+  if (tab === "accounts") return h(AccountsView, { data, q, owner, me });
   if (tab === "qos") return h(QosView, { data, q, owner });
   if (tab === "reservations") return h(ReservationsView, { data, q, owner });
   if (tab === "licenses") return h(LicensesView, { data, q, owner });
@@ -556,36 +560,41 @@ export const LISTS = {
 
 /**
  * What a tab's list is changed by: in the cluster file, and what the file does not declare in Slurm.
- * @type {Record<string, { file: string, slurm: string } | undefined>}
+ * ``roles`` are those whom Slurm lets do that, which ``who`` has in words (seen with 24.11).
+ * @type {Record<string, { file: string, slurm: string, roles: string[], who: string } | undefined>}
  */
 const CHANGED_BY = {
   accounts: {
     file: "corral edit users NAME limits.gpus=4",
     slurm: "sacctmgr modify user NAME set GrpTRES=gres/gpu=4",
+    roles: ["operator", "administrator"],
+    who: "Slurm's operators and administrators, and coordinators of the account for its users, may",
   },
   qos: {
     file: "corral edit qos NAME priority=10",
     slurm: "sacctmgr modify qos NAME set Priority=10",
+    roles: ["administrator"],
+    who: "Slurm's administrators may",
   },
   reservations: {
     file: "corral edit reservations NAME duration=4:00",
     slurm: "scontrol update reservationname=NAME duration=4:00:00",
+    roles: ["operator", "administrator"],
+    who: "Slurm's operators and administrators may",
   },
-  licenses: { file: "corral edit licenses NAME count=10", slurm: "" },
+  licenses: { file: "corral edit licenses NAME count=10", slurm: "", roles: [], who: "" },
 };
 
 /**
  * What to do where this page cannot: it has no cluster file, and changes nothing around it.
- * @param {{ tab: string, why: string, administrator: boolean }} props
+ * @param {{ tab: string, why: string, role: string }} props
  */
-function ElsewhereSteps({ tab, why, administrator }) {
+function ElsewhereSteps({ tab, why, role }) {
   const commands = CHANGED_BY[tab];
   if (!commands) return el("p", { class: "dim" }, "There is nothing to change here.");
   const code = (/** @type {string} */ text) => el("code", null, text);
-  const { file, slurm } = commands;
-  const by = administrator
-    ? "As Slurm's administrator you may, on a node: "
-    : "Slurm's administrators may, on a node: ";
+  const { file, slurm, roles, who } = commands;
+  const by = `${roles.includes(role) ? `As Slurm's ${role} you may` : who}, on a node: `;
   return el(
     "div",
     { class: "dim" },
@@ -615,9 +624,9 @@ function ElsewhereSteps({ tab, why, administrator }) {
 
 /**
  * How changes are made.
- * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, administrator?: boolean }} props
+ * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, role?: string }} props
  */
-export function HowToChange({ owner, why, reading, tab = "accounts", administrator = false }) {
+export function HowToChange({ owner, why, reading, tab = "accounts", role = "user" }) {
   if (reading) return el("p", { class: "dim" }, "The cluster file is read…");
   const code = (/** @type {string} */ text) => el("code", null, text);
   if (owner) {
@@ -632,7 +641,7 @@ export function HowToChange({ owner, why, reading, tab = "accounts", administrat
       ...[code("sacctmgr"), " or ", code("scontrol"), `, and the file has nothing of it.${held}`],
     );
   }
-  return h(ElsewhereSteps, { tab, why, administrator });
+  return h(ElsewhereSteps, { tab, why, role });
 }
 
 /** @typedef {{ tab: string, q: string, data: Data | null, wrong: Refused | null }} PolicyState */
@@ -697,7 +706,7 @@ export class PolicyPage extends Component {
       why
         ? el("p", { key: "old", class: "reason" }, `This was known ${since(data.at)}: ${why}.`)
         : null,
-      viewOf(tab, data, q, this.props.owner),
+      viewOf(tab, data, q, this.props),
     ];
   }
 
@@ -741,7 +750,7 @@ export class PolicyPage extends Component {
       el("div", { key: `${tab} content`, class: plain ? "" : "card" }, this.content()),
       h(HowToChange, {
         ...{ key: "how", owner, why, reading, tab },
-        administrator: this.props.me.role === "administrator",
+        role: this.props.me.role,
       }),
     ];
   }

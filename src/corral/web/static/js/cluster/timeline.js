@@ -1,6 +1,7 @@
 // Jobs of an hour, a day or a week on each node, from accounting and slurmctld.
 import { Component, h } from "../../vendor/preact.mjs";
-import { nodeTest } from "../nodes/filter.js";
+import { SearchField } from "../lib/completion.js";
+import { nodeTest, nodeWords } from "../nodes/filter.js";
 import { Gantt } from "./gantt.js";
 import { listen, now } from "../lib/event_stream.js";
 import { Latest } from "../lib/server.js";
@@ -132,12 +133,10 @@ export class TimelinePage extends Component {
         words,
       );
     return [
-      el("input", {
-        type: "search",
-        value: q,
+      h(SearchField, {
+        ...{ value: q, label: "Filter nodes", words: () => nodeWords(now.nodes.values()) },
         placeholder: "filter: node[0-9] partition=main state=drain",
-        "aria-label": "Filter nodes",
-        onInput: ({ currentTarget }) => this.choose({ q: currentTarget.value }),
+        type: (text) => this.choose({ q: text }),
       }),
       chip("Only with jobs", nodes === "used", { nodes: nodes === "used" ? "all" : "used" }),
       chip("My jobs stand out", jobs === "mine", { jobs: jobs === "mine" ? "all" : "mine" }),

@@ -1,4 +1,4 @@
-// What the cluster was over an hour, a day or a week: nodes, GPUs, queue and power, from Prometheus.
+// What the cluster was over an hour, a day or a week: nodes, GPUs, CPUs, queue and power, from Prometheus.
 import { Component, h } from "../../vendor/preact.mjs";
 import { Curves } from "../lib/curves.js";
 import { Latest } from "../lib/server.js";
@@ -11,6 +11,7 @@ import { el } from "../lib/view.js";
 const KINDS = [
   { what: "nodes", title: "Nodes", scale: 1 },
   { what: "gpus", title: "GPUs", scale: 1 },
+  { what: "cpus", title: "CPUs", scale: 1 },
   { what: "queue", title: "Jobs", scale: 1 },
   { what: "power", title: "Power, kW", scale: 1 / 1000 },
 ];

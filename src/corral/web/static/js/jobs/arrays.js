@@ -1,49 +1,62 @@
 // An array as one row of the list of jobs: counts by state, and its tasks below it when unfolded.
 import { Component, h } from "../../vendor/preact.mjs";
+import { arrayCells } from "./columns.js";
 import { Box } from "../lib/bulk.js";
 import { listen } from "../lib/event_stream.js";
 import { Latest, records } from "../lib/server.js";
-import { badge, complain, el, formatted, leadsTo, many } from "../lib/view.js";
+import { addressOf, complain, el, leadsTo, many } from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
-/** @import { ArrayRow, JobRow, Jobs, StateCount } from "../api.js" */
+/** @import { ArrayRow, JobRow, Jobs } from "../api.js" */
+/** @import { Column, Shown } from "./columns.js" */
 
 export const TASKS = 100;
 const NEWS_MS = 300;
 
-/** @param {{ counts: StateCount[] }} props */
-export const Counts = ({ counts }) =>
-  el(
-    "span",
-    { class: "counts" },
-    counts.map(({ state, kind, count }) =>
-      el("span", { key: state }, badge(`${formatted(count)} ${state}`, kind)),
-    ),
-  );
+/**
+ * Where an array's tasks are a list; `ended`: as accounting has them, which slurmctld has forgotten.
+ * @param {string} array
+ * @param {URLSearchParams} query of the list that has the array
+ * @param {boolean} ended
+ */
+export function tasksAddress(array, query, ended) {
+  // Of one user's jobs accounting has older ones than of all.
+  const user = query.get("q")?.match(/(?:^| )(user=\S+)/)?.[1];
+  const q = [`array=${array}`, ...(user ? [user] : [])].join(" ");
+  const days = (ended && query.get("days")) || "7";
+  return addressOf(`jobs/${ended ? "ended" : "all"}`, { q, days }, { days: "7" });
+}
 
 /**
- * "8 each"; nothing where tasks differ.
- * @param {ArrayRow} array
- * @param {string | number} each
+ * The tasks that pass a list's filter, as a list.
+ * @param {string} array
+ * @param {URLSearchParams} query of the list that has the array
+ * @param {boolean} ended
  */
-const ofEach = ({ alike }, each) => (alike && each ? `${each} each` : "");
+function passedAddress(array, query, ended) {
+  const q = `${query.get("q") ?? ""} array=${array}`.trim();
+  const tab = ended ? "ended" : (query.get("show") ?? "all");
+  const days = query.get("days") ?? "7";
+  return addressOf(`jobs/${tab}`, { q, days }, { days: "7" });
+}
 
 /**
  * @typedef {object} ArrayProps
  * @property {JobRow} job one of its tasks
  * @property {ArrayRow} array
- * @property {string} gpus of the one
+ * @property {Column[]} columns
+ * @property {Shown} how
+ * @property {string} address where its tasks are a list
  * @property {boolean} open
  * @property {boolean} ended the list is that of ended jobs
  * @property {(() => void) | null} choose null: it cannot be chosen
  * @property {boolean} chosen
  * @property {() => void} unfold
- * @property {ComponentChildren} [idle] how many GPUs of its tasks do nothing
  */
 
 /** @param {ArrayProps} props */
-export function ArrayLine({ job, array, gpus, open, ended, choose, chosen, unfold, idle }) {
+export function ArrayLine({ job, array, columns, how, address, open, ended, ...can }) {
+  const { choose, chosen, unfold } = can;
   const label = `${array.array}_[…]`;
-  const words = `${array.exact ? "" : "at least "}${many(array.tasks, "task")}`;
   const sign = open ? "▾" : "▸";
   const button = el(
     "button",
@@ -58,29 +71,17 @@ export function ArrayLine({ job, array, gpus, open, ended, choose, chosen, unfol
   );
   const box =
     choose && h(Box, { label: `Choose array ${array.array}`, checked: chosen, onChange: choose });
-  const address = `jobs/all?q=${encodeURIComponent(`array=${array.array}`)}`;
+  const lead = [button, el("a", { class: "plain", href: address, tabIndex: -1 }, label)];
   return el(
     "tr",
     {
       class: "array",
       "data-array": array.array,
       "data-key": `array ${array.array}`,
-      ...leadsTo(address),
+      ...leadsTo(address.slice(1)),
     },
     ended ? null : el("td", { class: "boxes" }, box),
-    el(
-      "td",
-      { class: "nowrap" },
-      button,
-      el("a", { class: "plain", href: `#${address}`, tabIndex: -1 }, label),
-    ),
-    el("td", { class: "cut", title: job.name }, job.name),
-    el("td", null, job.user),
-    el("td", { colSpan: 2 }, h(Counts, { counts: array.counts })),
-    el("td", { class: "num", "data-label": "GPUs" }, ofEach(array, gpus), idle),
-    el("td", { class: "num hide-narrow" }, ofEach(array, job.cpus)),
-    el("td", { class: "num nowrap" }, words),
-    ended ? el("td") : null,
+    arrayCells(columns, { job, array, lead }, how),
   );
 }
 
@@ -138,16 +139,19 @@ export class ArrayTasks extends Component {
 
   render() {
     const { jobs, total } = this.state;
-    const { array, row, columns } = this.props;
+    const { array, row, columns, query, list } = this.props;
     if (!jobs) return el("tr", null, el("td", { colSpan: columns, class: "dim" }, "Loading…"));
-    const all = `#jobs/all?q=${encodeURIComponent(`array=${array}`)}`;
     const more = el(
       "tr",
       { key: "more", class: "task" },
       el(
         "td",
         { colSpan: columns },
-        el("a", { href: all }, `All ${many(total, "record")} of ${array}`),
+        el(
+          "a",
+          { href: passedAddress(array, query, list === "past") },
+          `All ${many(total, "record")} of ${array}`,
+        ),
       ),
     );
     return [jobs.map(row), total > jobs.length ? more : null];

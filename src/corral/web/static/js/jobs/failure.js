@@ -1,6 +1,6 @@
 // Why a job failed, by the doctor's rules on its last lines and on Slurm's record of its end.
 import { Component, h } from "../../vendor/preact.mjs";
-import { exitOf } from "./jobs.js";
+import { exitOf } from "./columns.js";
 import { SubmitAgain } from "./resubmission.js";
 import { FindingView } from "../lib/diagnosis.js";
 import { call, refused } from "../lib/server.js";

@@ -4,7 +4,8 @@ import { cancelQuestion, named } from "./arrays.js";
 import { WhyFailed } from "./failure.js";
 import { Curves } from "../lib/curves.js";
 import { gpusFact, IdleGpus } from "./idle.js";
-import { exitOf, gpus, timeOf } from "./jobs.js";
+import { AccountLink, NodeLinks, PartitionLinks, QosLink, UserLink } from "./links.js";
+import { exitOf, gpus, timeOf } from "./columns.js";
 import { listen, now } from "../lib/event_stream.js";
 import { Log } from "../logs/log.js";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
@@ -61,7 +62,7 @@ const prints = (job) => Boolean(job.stdout) && (!job.waiting || job.label.includ
  */
 const endedBadly = (job) => job.ended && job.kind !== "good" && job.mine;
 
-const BACK = el("a", { href: "#jobs" }, "← all jobs");
+const Back = () => el("a", { href: view.lastAddress("jobs") }, "← all jobs");
 
 /** @param {number} at unix seconds */
 const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${clock(at)}.`;
@@ -69,21 +70,75 @@ const lastKnown = (at) => `Slurm does not answer: this is what it reported at ${
 /** @param {string} path */
 const code = (path) => path && el("code", null, path);
 
-/** @param {{ job: api.JobDetail, at?: number, use?: api.GpusOfJobs | null }} props */
-export function JobFacts({ job, at = Date.now() / 1000, use = null }) {
+/** @type {Record<string, number>} */
+const MIB = { K: 1 / 1024, M: 1, G: 1024, T: 1024 * 1024 };
+
+/**
+ * One kind of what was asked for, in words; "" for what nobody asks for.
+ * @param {string} kind
+ * @param {string} amount
+ */
+function askedPart(kind, amount) {
+  const count = Number(amount.replace(/[KMGT]$/, ""));
+  if (kind === "billing" || Number.isNaN(count)) return "";
+  if (kind === "mem") return gib(count * MIB[/[KMGT]$/.exec(amount)?.[0] ?? "M"]);
+  /** @type {Record<string, string>} */
+  const words = { cpu: "CPU", node: "node", "gres/gpu": "GPU" };
+  return words[kind] ? many(count, words[kind]) : `${amount} ${kind.replace(/^gres\//, "")}`;
+}
+
+/**
+ * What a job asks for: "cpu=2,mem=4G,node=1,billing=2,gres/gpu=1".
+ * @param {string} tres
+ */
+export function askedWords(tres) {
+  const parts = tres.split(",").map((part) => part.split("="));
+  const order = ["node", "gres/gpu", "cpu", "mem"];
+  const at = (/** @type {string} */ kind) =>
+    (order.indexOf(kind) + order.length + 1) % (order.length + 1);
+  return parts
+    .filter(([kind, amount]) => kind && amount)
+    .sort(([a], [b]) => at(a) - at(b))
+    .map(([kind, amount]) => askedPart(kind, amount))
+    .filter(Boolean)
+    .join(", ");
+}
+
+/** Whose it is, and where its account, partition and QOS are described. @param {{ job: api.JobDetail, me: api.Me }} props */
+const ofWhom = ({ job, me }) => [
+  fact("user", [
+    h(UserLink, { user: job.user, me }),
+    job.group && job.group !== job.user ? `, group ${job.group}` : "",
+  ]),
+  fact("account", job.account && h(AccountLink, { account: job.account })),
+  fact("wckey", job.wckey),
+  fact("partition", [
+    h(PartitionLinks, { partition: job.partition }),
+    job.qos ? [", QOS ", h(QosLink, { qos: job.qos })] : "",
+  ]),
+];
+
+/** Where it is, what it asks for, and what it has. @param {api.JobDetail} job */
+const resourceFacts = (job) => [
+  fact("nodes", job.nodes ? h(NodeLinks, { nodes: job.nodes }) : many(job.node_count, "node")),
+  fact("asked for", askedWords(job.tres_asked)),
+  fact("given", job.waiting && job.tres_asked ? "" : givenWords(job)),
+];
+
+/** @param {{ job: api.JobDetail, me: api.Me, at?: number, use?: api.GpusOfJobs | null }} props */
+export function JobFacts({ job, me, at = Date.now() / 1000, use = null }) {
   const started = job.waiting ? "may start" : "started";
   return el(
     "dl",
     { class: "facts" },
     fact("job", job.label),
     outcomeFacts(job),
-    fact("user", job.account ? `${job.user} (${job.account})` : job.user),
-    fact("partition", job.qos ? `${job.partition}, QOS ${job.qos}` : job.partition),
-    fact("nodes", job.nodes || many(job.node_count, "node")),
-    fact("given", givenWords(job)),
+    ofWhom({ job, me }),
+    resourceFacts(job),
     fact("use of GPUs", job.running && gpusFact(use, job.id)),
     timeFact(job, at),
     fact("submitted", clock(job.submit_at)),
+    fact("eligible", job.eligible_at && clock(job.eligible_at)),
     fact(started, job.start_at && clock(job.start_at)),
     fact("priority", job.priority),
     fact("depends on", job.dependency),
@@ -393,7 +448,7 @@ export class JobPage extends Component {
     return el(
       "div",
       { key: "head", class: "row between" },
-      el("div", { class: "row" }, BACK, name),
+      el("div", { class: "row" }, h(Back, null), name),
       this.buttons(job),
     );
   }
@@ -407,7 +462,7 @@ export class JobPage extends Component {
       { key: "facts", class: "card" },
       job.forgotten ? el("p", { class: "dim" }, forgotten) : null,
       job.known_at ? el("p", { class: "reason" }, lastKnown(job.known_at)) : null,
-      JobFacts({ job, use: this.idle.answer }),
+      JobFacts({ job, me: this.props.me, use: this.idle.answer }),
     );
   }
 
@@ -423,18 +478,23 @@ export class JobPage extends Component {
       h(Usage, { key: "use", use, wrong }),
     ];
     const waiting = job.stdout.includes("%a");
+    const { query } = this.props;
     return el(
       "div",
       { key: "columns", class: following ? "columns" : "stack" },
       following ? el("div", { class: "stack" }, left) : left,
-      following ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting }) : null,
+      following ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting, query }) : null,
     );
   }
 
   /** @returns {ComponentChildren} */
   render() {
     const { job, failure, script, extras, ranks } = this.state;
-    if (!job) return [el("p", { key: "back" }, BACK), failure ? h(FailureCard, { failure }) : null];
+    if (!job)
+      return [
+        el("p", { key: "back" }, h(Back, null)),
+        failure ? h(FailureCard, { failure }) : null,
+      ];
     const { me } = this.props;
     return [
       this.head(job),

@@ -1,17 +1,27 @@
 // The queue: pending, running, ended; filtered and ordered by the server, page by page.
 import { Component, h } from "../../vendor/preact.mjs";
-import { ArrayLine, ArrayTasks } from "./arrays.js";
+import { ArrayLine, ArrayTasks, tasksAddress } from "./arrays.js";
 import { Bar, Box, cancelJobs, Failures, toggled } from "../lib/bulk.js";
-import { IdleBadge, IdleGpus } from "./idle.js";
+import {
+  ColumnChoice,
+  columnsOf,
+  headCells,
+  jobCells,
+  keepColumns,
+  keptColumns,
+  ORDERS,
+} from "./columns.js";
+import { IdleGpus } from "./idle.js";
 import { listen, now } from "../lib/event_stream.js";
+import { SearchField } from "../lib/completion.js";
 import { Latest, records } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
-/** @import { ArrayRow, FailedOne, JobRow, Jobs, Me, Past, RunningJob } from "../api.js" */
+/** @import { ArrayRow, FailedOne, JobRow, Jobs, JobWords, Me, Past } from "../api.js" */
+/** @import { Column, Shown } from "./columns.js" */
 /** @import { Refused } from "../lib/server.js" */
 
-const { addressOf, badge, barred, clock, complain, el, keepAddress, leadsTo, many } = view;
-const { since, span, formatted } = view;
+const { addressOf, complain, el, formatted, keepAddress, leadsTo, many } = view;
 /** @type {["all" | "running" | "waiting" | "ended", string][]} */
 const TABS = [
   ["all", "All"],
@@ -19,19 +29,6 @@ const TABS = [
   ["waiting", "Pending"],
   ["ended", "Ended"],
 ];
-/** @type {[string | null, string, boolean][]} key to order by, heading, whether it is a number */
-const HEADS = [
-  ["id", "job", false],
-  ["name", "name", false],
-  ["user", "user", false],
-  ["state", "state", false],
-  [null, "why pending, or where it runs", false],
-  ["gpus", "GPUs", true],
-  ["cpus", "CPUs", true],
-  ["start_at", "time", true],
-];
-/** @type {typeof HEADS[number]} */
-const ENDED = ["end_at", "ended", true];
 const PAGE = 100;
 /** Of accounting, for what has ended. @type {[string, string][]} */
 const PERIODS = [
@@ -45,56 +42,14 @@ const NEWS_MS = 300;
 const AGAIN_MS = 30000;
 
 /**
- * "2"; "2+": at least so many; "?": unknown; "" for none.
- * @param {JobRow} job
- */
-export function gpus(job) {
-  if (job.gpus_exact) return String(job.gpus || "");
-  return job.gpus ? `${job.gpus}+` : "?";
-}
-
-/**
- * How long a job has been pending, has been running, or ran.
- * @param {JobRow} job
- * @param {number} [at] unix seconds
- */
-export function timeOf(job, at = Date.now() / 1000) {
-  if (job.waiting) return `pending ${since(job.submit_at, at).replace(" ago", "")}`;
-  if (!job.start_at) return "-";
-  const over = job.end_at && job.end_at < at && !job.running;
-  const end = over ? Number(job.end_at) : at + now.skew;
-  return span(Math.max(0, end - job.start_at));
-}
-
-/** @param {JobRow} job */
-export function exitOf(job) {
-  const signal = job.exit_signal ? `signal ${job.exit_signal}` : "";
-  const status = `exit status ${job.exit_status ?? "-"}`;
-  if (signal && (job.exit_status ?? null) === null) return signal;
-  return signal ? `${status}, ${signal}` : status;
-}
-
-/**
- * Why a job is pending, or where it runs, or how it failed.
- * @param {JobRow} job
- */
-export function whereOf(job) {
-  if (job.why) return job.why;
-  if (job.failed || (job.exit_signal && !job.cancelled)) {
-    return `${exitOf(job)}${job.nodes ? ` on ${job.nodes}` : ""}`;
-  }
-  // The reason of a job that was cancelled in the queue is why it had been pending.
-  return job.nodes || (job.cancelled ? "it had not started" : job.reason) || "-";
-}
-
-/**
  * @typedef {object} RowProps
  * @property {JobRow} job
+ * @property {Column[]} columns
+ * @property {Shown} how
  * @property {boolean} ended the list is that of ended jobs, which has nothing to choose
  * @property {boolean} [chosen]
  * @property {(() => void) | null} [choose] null: it cannot be chosen
  * @property {boolean} [task] it is below its array
- * @property {RunningJob} [idle] how busy its GPUs are
  */
 
 /** @param {Pick<RowProps, "job" | "chosen" | "choose">} props */
@@ -105,17 +60,8 @@ const BoxCell = ({ job, chosen = false, choose = null }) =>
     choose && h(Box, { label: `Choose job ${job.label}`, checked: chosen, onChange: choose }),
   );
 
-/** Its time, and how much of its limit that is. @param {{ job: JobRow }} props */
-function TimeCell({ job }) {
-  const elapsed = job.running && job.limit && job.start_at;
-  const used = elapsed ? Date.now() / 1000 + now.skew - Number(job.start_at) : 0;
-  const time = timeOf(job);
-  return el("td", { class: "num" }, elapsed ? barred(used, Number(job.limit), time) : time);
-}
-
 /** @param {RowProps} props */
-function Row({ job, ended, chosen, choose, task = false, idle = undefined }) {
-  const where = whereOf(job);
+function Row({ job, columns, how, ended, chosen, choose, task = false }) {
   return el(
     "tr",
     {
@@ -125,19 +71,7 @@ function Row({ job, ended, chosen, choose, task = false, idle = undefined }) {
       ...leadsTo(`job/${job.id}`),
     },
     ended ? null : h(BoxCell, { job, chosen, choose }),
-    el(
-      "td",
-      { class: "nowrap" },
-      el("a", { class: "plain", href: `#job/${job.id}`, tabIndex: -1 }, job.label),
-    ),
-    el("td", { class: "cut", title: job.name }, job.name),
-    el("td", null, job.user),
-    el("td", null, badge(job.state, job.kind)),
-    el("td", { class: "cut why", title: where }, where),
-    el("td", { class: "num", "data-label": "GPUs" }, gpus(job) || "-", h(IdleBadge, { job: idle })),
-    el("td", { class: "num hide-narrow" }, job.cpus),
-    h(TimeCell, { job }),
-    ended ? el("td", { class: "num nowrap" }, clock(job.end_at)) : null,
+    jobCells(columns, job, how),
   );
 }
 
@@ -154,20 +88,23 @@ const arrayKey = (array) => `array ${array}`;
  * @property {ReadonlySet<string>} open arrays that are unfolded
  * @property {(array: string) => void} unfold
  * @property {IdleGpus} [idle]
+ * @property {Me} me
+ * @property {Column[]} columns
  * @property {URLSearchParams} query of the list
  *
  * @typedef {{ by: string, down: boolean, ended: boolean, order: (key: string) => void }} Order
  */
 
-/** @param {{ jobs: JobRow[], ended: boolean, columns: number } & Choosing} props */
-function rowsOf({ jobs, ended, columns, arrays, ...how }) {
+/** @param {{ jobs: JobRow[], ended: boolean } & Choosing} props */
+function rowsOf({ jobs, ended, columns, arrays, me, ...how }) {
   /** @param {JobRow} job */
   const task = (job) => row(job, true);
   /** @param {JobRow} job */
   const row = (job, below = false) => {
     const key = String(job.id);
     const choose = how.may(job) ? () => how.choose(key) : null;
-    const of = { job, ended, chosen: how.chosen.has(key), idle: how.idle?.of(job.id) };
+    const shown = { me, idle: how.idle?.of(job.id) };
+    const of = { job, columns, how: shown, ended, chosen: how.chosen.has(key) };
     return h(Row, { key: job.id, ...of, choose, task: below });
   };
   return jobs.map((job) => {
@@ -175,15 +112,18 @@ function rowsOf({ jobs, ended, columns, arrays, ...how }) {
     if (!array) return row(job);
     const open = how.open.has(array.array);
     const key = arrayKey(array.array);
+    const address = tasksAddress(array.array, how.query, ended);
+    const shown = { me, idle: how.idle?.ofArray(array.array) };
     const line = h(ArrayLine, {
-      ...{ key, job, array, gpus: gpus(job), open, ended, chosen: how.chosen.has(key) },
+      ...{ key, job, array, columns, how: shown, address, open, ended },
+      chosen: how.chosen.has(key),
       choose: how.may({ ...job, ended: array.ended }) ? () => how.choose(key) : null,
       unfold: () => how.unfold(array.array),
-      idle: h(IdleBadge, { job: how.idle?.ofArray(array.array) }),
     });
     const list = ended ? "past" : "jobs";
-    const tasks = { array: array.array, list, query: how.query, row: task, columns };
-    return [line, open ? h(ArrayTasks, { key: `tasks ${array.array}`, ...tasks }) : null];
+    const tasks = { array: array.array, list, query: how.query, row: task };
+    const wide = { columns: columns.length + 1 };
+    return [line, open ? h(ArrayTasks, { key: `tasks ${array.array}`, ...tasks, ...wide }) : null];
   });
 }
 
@@ -199,29 +139,18 @@ function AllBox({ jobs, arrays, chosen, may, chooseAll }) {
 
 /** @param {{ jobs: JobRow[] } & Order & Choosing} props */
 export function JobsTable({ jobs, by, down, ended, order, ...how }) {
-  /** @type {typeof HEADS} */
-  const heads = ended ? [...HEADS, ENDED] : HEADS;
-  const cells = heads.map(([key, word, numeric]) => {
-    const chosen = key !== null && by === key;
-    const arrow = chosen ? (down ? " ↓" : " ↑") : "";
-    const sort = chosen ? (down ? "descending" : "ascending") : undefined;
-    const label = key
-      ? el("button", { "data-key": `by ${key}`, onClick: () => order(key) }, `${word}${arrow}`)
-      : word;
-    return el("th", { key: word, class: numeric ? "num" : "", "aria-sort": sort }, label);
-  });
   const box = ended
     ? null
     : el("th", { key: "boxes", class: "boxes" }, h(AllBox, { jobs, ...how }));
-  const rows = rowsOf({ jobs, ended, columns: cells.length + 1, ...how });
+  const heads = headCells({ columns: how.columns, by, down, order });
   return el(
     "div",
     { class: "scroll", tabIndex: 0 },
     el(
       "table",
-      { class: "jobs" },
-      el("thead", null, el("tr", null, box, cells)),
-      el("tbody", null, rows),
+      { class: how.columns.some(({ more }) => more) ? "jobs full" : "jobs" },
+      el("thead", null, el("tr", null, box, heads)),
+      el("tbody", null, rowsOf({ jobs, ended, ...how })),
     ),
   );
 }
@@ -289,21 +218,22 @@ function aboutPast({ why, cut, most }) {
  * @property {ReadonlySet<string>} chosen
  * @property {boolean} every all that match are chosen, on every page
  * @property {ReadonlySet<string>} open
+ * @property {string[]} columns that are chosen
  * @property {FailedOne[]} failed
  * @property {string} about
  * @property {string} wrong
  */
 
-/** @typedef {Pick<QueueState, "show" | "q" | "by" | "down" | "offset" | "days">} Choice */
+/** @typedef {Pick<QueueState, "show" | "q" | "by" | "down" | "offset" | "days" | "open">} Choice */
 
 /**
  * The address of the list as it is chosen.
  * @param {Choice} choice
  */
-export function listAddress({ show, q, by, down, offset, days }) {
+export function listAddress({ show, q, by, down, offset, days, open }) {
   const page = String(Math.floor(offset / PAGE) + 1);
-  const chosen = { q, by, order: down ? "down" : "up", page, days };
-  const usual = { q: "", by: "id", order: "down", page: "1", days: "7" };
+  const chosen = { q, by, order: down ? "down" : "up", page, days, open: [...open].join(",") };
+  const usual = { q: "", by: "id", order: "down", page: "1", days: "7", open: "" };
   return addressOf(`jobs/${show}`, chosen, usual);
 }
 
@@ -320,22 +250,40 @@ export function listChoice([tab = "all", filter = ""], query) {
    * @param {string} usual
    */
   const known = (value, choices, usual) => (value && choices.includes(value) ? value : usual);
-  const orders = [...HEADS, ENDED].map(([key]) => key);
   const periods = PERIODS.map(([key]) => key);
   const page = Number(query.get("page"));
   return {
     show: known(tab, [...TABS.map(([key]) => key)], "all"),
     q: query.get("q") ?? filter,
-    by: known(query.get("by"), orders, "id"),
+    by: known(query.get("by"), ORDERS, "id"),
     down: query.get("order") !== "up",
     offset: Number.isInteger(page) && page > 0 ? (page - 1) * PAGE : 0,
     days: known(query.get("days"), periods, "7"),
+    open: new Set(
+      query
+        .get("open")
+        ?.split(",")
+        .filter((array) => /^\d+$/.test(array)),
+    ),
   };
 }
+
+/**
+ * The filter without a key whose value is yet to be typed: no job would match.
+ * @param {string} typed
+ */
+export const complete = (typed) =>
+  typed
+    .split(/\s+/)
+    .filter((word) => word && !/^[a-z_]+!?=$/i.test(word))
+    .join(" ");
 
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, QueueState>} */
 export class JobsPage extends Component {
   newest = new Latest();
+  newestWords = new Latest();
+  /** @type {Record<string, string[]>} keys of the filter with their values */
+  words = {};
   idle = new IdleGpus();
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   typing = undefined;
@@ -351,7 +299,7 @@ export class JobsPage extends Component {
     this.state = {
       ...{ ...choice, typed: choice.q },
       ...{ jobs: null, total: 0, all: 0, arrays: {}, about: "", wrong: "" },
-      ...{ chosen: new Set(), every: false, open: new Set(), failed: [] },
+      ...{ chosen: new Set(), every: false, failed: [], columns: keptColumns() },
     };
   }
 
@@ -375,6 +323,7 @@ export class JobsPage extends Component {
 
   componentWillUnmount() {
     this.newest.drop();
+    this.newestWords.drop();
     this.idle.drop();
     this.stop();
     clearTimeout(this.wait);
@@ -404,6 +353,14 @@ export class JobsPage extends Component {
     this.newest.ask(`${list}?${this.query()}`, this.answered, this.failed);
   };
 
+  /** Who is about to type gets the keys, and the values that jobs have of them. */
+  askWords = () => {
+    const show = (/** @type {JobWords} */ { words }) => {
+      this.words = words;
+    };
+    this.newestWords.ask("jobs/words", show, () => {}); // it can be typed without
+  };
+
   /** @param {Jobs & Partial<Past>} data */
   answered = (data) => {
     /** @type {JobRow[]} */
@@ -430,7 +387,7 @@ export class JobsPage extends Component {
   type = (typed) => {
     this.setState({ typed });
     clearTimeout(this.typing);
-    this.typing = setTimeout(() => this.choose({ q: typed.trim() }), TYPED_MS);
+    this.typing = setTimeout(() => this.choose({ q: complete(typed) }), TYPED_MS);
   };
 
   mine = () => {
@@ -456,7 +413,17 @@ export class JobsPage extends Component {
   pickAll = (keys) => this.setState({ chosen: new Set(keys), every: false });
 
   /** @param {string} array */
-  unfold = (array) => this.setState(({ open }) => ({ open: toggled(open, array) }));
+  unfold = (array) =>
+    this.setState(
+      ({ open }) => ({ open: toggled(open, array) }),
+      () => keepAddress(listAddress(this.state)),
+    );
+
+  /** @param {string[]} columns */
+  pickColumns = (columns) => {
+    keepColumns(columns);
+    this.setState({ columns });
+  };
 
   clear = () => this.setState({ chosen: new Set(), every: false });
 
@@ -498,12 +465,10 @@ export class JobsPage extends Component {
     return el(
       "div",
       { class: "row" },
-      el("input", {
-        type: "search",
-        value: typed,
+      h(SearchField, {
+        ...{ value: typed, type: this.type, label: "Filter jobs" },
         placeholder: "filter: state=pending user=kim partition=main train",
-        "aria-label": "Filter jobs",
-        onInput: ({ currentTarget }) => this.type(currentTarget.value),
+        ...{ words: () => this.words, begun: this.askWords },
       }),
       el(
         "button",
@@ -517,6 +482,7 @@ export class JobsPage extends Component {
         hidden: show !== "ended",
         choose: (key) => this.choose({ days: key }),
       }),
+      h(ColumnChoice, { keys: this.state.columns, choose: this.pickColumns }),
     );
   }
 
@@ -545,11 +511,12 @@ export class JobsPage extends Component {
       return el("p", { class: "dim center" }, none);
     }
     const go = (/** @type {number} */ to) => this.choose({ offset: to });
+    const columns = columnsOf(this.state.columns, show === "ended");
     return [
       h(JobsTable, {
         ...{ jobs, by, down, ended: show === "ended", order: this.order, arrays, chosen, open },
         ...{ may: this.may, choose: this.pick, chooseAll: this.pickAll, unfold: this.unfold },
-        ...{ query: this.query(), idle: this.idle },
+        ...{ query: this.query(), idle: this.idle, me: this.props.me, columns },
       }),
       h(Foot, { offset, total, jobs: all, go }),
     ];

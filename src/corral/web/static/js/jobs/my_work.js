@@ -1,6 +1,5 @@
 // My work: what my jobs have of the limits, hours and cost, and what ended jobs did not use.
 import { Component, h } from "../../vendor/preact.mjs";
-import { Counts } from "./arrays.js";
 import { limitLines, resourceWords } from "../lib/limits.js";
 import { call, Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
@@ -11,7 +10,7 @@ import * as view from "../lib/view.js";
 
 const { addressOf, badge, bar, barred, clock, el, formatted, gib, keepAddress, leadsTo, many } =
   view;
-const { span, Table } = view;
+const { Counts, span, Table } = view;
 const AGAIN_MS = 10000;
 const HOURS_MS = 120000;
 const PAGE = 50;

@@ -1,16 +1,20 @@
 // Submit: a form made from JobSpec's schema, or a script as it is; the batch script is shown first.
 import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { choice, choicesOf, FreeWords, mailOffers, Offers, offersOf } from "./choices.js";
+import { Draft, secretive } from "./drafts.js";
 import { begunWith, typedOf, wordsOf } from "./resubmission.js";
 import { chosenIn, withEnvironment, withImage } from "./script_edits.js";
 import { keyOf, TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
 import {
+  addressOf,
+  ask,
   card,
   clock,
   complain,
   el,
   formatted,
+  keepAddress,
   Loaded,
   many,
   pre,
@@ -223,6 +227,16 @@ const NEW = { form: {}, notes: {} };
 /** @type {api.JobTemplates} */
 const NO_TEMPLATES = { folder: "", trouble: "", templates: [] };
 
+/** What is not kept. @param {{ what: string }} props */
+function Unkept({ what }) {
+  const words = `Not kept while you look at other pages, as a secret seems to be in it: ${what}.`;
+  return what ? el("p", { class: "dim", role: "status" }, words) : null;
+}
+
+/** What is typed is kept until somebody wants it gone. @param {{ again: () => void }} props */
+const StartOver = ({ again }) =>
+  el("button", { class: "quiet", type: "button", onClick: again }, "Start over");
+
 /** @typedef {{ form: api.JobForm, again: api.JobAgain | null }} FormProps */
 /** What the form begins with: a job of before, or a template. @typedef {typeof NEW} Given */
 /**
@@ -231,6 +245,7 @@ const NO_TEMPLATES = { folder: "", trouble: "", templates: [] };
  * @property {Expected} expected
  * @property {boolean} sending
  * @property {Record<string, string>} faults
+ * @property {string[]} unkept fields that are not kept, as a secret seems to be in them
  */
 
 /** When the job would start, why that is unknown, or null: it is asked. @typedef {api.ExpectedStart | string | null} Expected */
@@ -255,11 +270,11 @@ export function StartWords({ expected, now = Date.now() / 1000 }) {
 }
 
 /**
- * How many jobs a form makes, before they go.
- * @param {{ shown: api.JobPreview }} props
+ * How many jobs a form or a script makes, before they go.
+ * @param {{ shown: Pick<api.Directives, "jobs" | "at_once"> }} props
  */
 export function JobCount({ shown: { jobs, at_once: most } }) {
-  if (jobs === 1 && !most) return null;
+  if (jobs === null || (jobs === 1 && !most)) return null;
   const limit = most && most < jobs ? `, ${formatted(most)} of them at once at most` : "";
   return el("p", { role: "status" }, el("b", null, many(jobs, "job")), ` as one array${limit}.`);
 }
@@ -276,20 +291,39 @@ const Shown = ({ shown, expected }) =>
   );
 
 /**
+ * @typedef {Record<string, string | boolean>} Typed what the inputs hold, by name
  * @extends {Component<{ form: api.JobForm, given: Given, choices: api.JobChoices | null,
- *   environments: api.JobEnvironments | null }, FormState>} */
+ *   environments: api.JobEnvironments | null, draft: Draft<Typed>, again: () => void }, FormState>} */
 class JobForm extends Component {
   /** @type {FormState} */
-  state = { shown: null, expected: null, sending: false, faults: {} };
+  state = { shown: null, expected: null, sending: false, faults: {}, unkept: [] };
   /** @type {{ current: HTMLFormElement | null }} */
   form = createRef();
   newest = new Latest();
   newestStart = new Latest();
   fields = fieldsOf(/** @type {Schema} */ (this.props.form.schema));
+  /** What was typed before, with which the inputs begin. */
+  typed = this.props.draft.kept ?? {};
 
   componentWillUnmount() {
     this.newest.drop();
     this.newestStart.drop();
+  }
+
+  /** Keeps what the inputs hold, but secrets. */
+  keep() {
+    const inputs = [...(this.form.current?.elements ?? [])].flatMap((input) =>
+      input instanceof HTMLInputElement || input instanceof HTMLSelectElement ? [input] : [],
+    );
+    /** @type {[string, string | boolean][]} */
+    const held = inputs.map((input) => [
+      input.name,
+      input.type === "checkbox" ? /** @type {HTMLInputElement} */ (input).checked : input.value,
+    ]);
+    const secrets = held.filter(([, value]) => secretive(String(value)));
+    const kept = held.filter((each) => each[0] && !secrets.includes(each));
+    this.props.draft.keep(Object.fromEntries(kept));
+    this.setState({ unkept: secrets.map(([name]) => name) });
   }
 
   read() {
@@ -305,6 +339,7 @@ class JobForm extends Component {
   changed = () => {
     this.newest.drop();
     this.newestStart.drop();
+    this.keep();
     this.setState({ shown: null, faults: {} });
   };
 
@@ -393,7 +428,7 @@ class JobForm extends Component {
     return field(name, schema, {
       ...(name === "script" ? script : {}),
       ...(offers.length ? { list: `offers-${name}` } : {}),
-      ...begunWith(value),
+      ...begunWith(this.typed[name] ?? value),
       ...invalid,
     });
   }
@@ -408,7 +443,7 @@ class JobForm extends Component {
   chosen(name) {
     const now = this.form.current?.elements.namedItem(name);
     if (now instanceof Element && "value" in now) return String(now.value);
-    return typedOf(this.props.given.form[name]);
+    return typedOf(this.typed[name] ?? this.props.given.form[name]);
   }
 
   /** @param {[string, Schema]} field */
@@ -455,7 +490,7 @@ class JobForm extends Component {
   }
 
   render() {
-    const { shown, sending, expected } = this.state;
+    const { shown, sending, expected, unkept } = this.state;
     const known = new Map(this.fields);
     const first = FIRST.flatMap((name) => {
       const schema = known.get(name);
@@ -478,11 +513,13 @@ class JobForm extends Component {
         el("div", { class: "fields" }, rest),
       ),
       el("br"),
+      h(Unkept, { what: unkept.join(", ") }),
       el(
         "div",
         { class: "row" },
         el("button", null, "Show the batch script"),
         el("button", { ...send, disabled: blocked }, "Submit"),
+        h(StartOver, { again: this.props.again }),
       ),
       shown && h(Shown, { shown, expected }),
     );
@@ -663,7 +700,7 @@ export function ScriptEnvironment({ script, containers, environments, edit }) {
 }
 
 /** @type {api.Directives} */
-const NOTHING = { fields: {}, others: [], faults: [] };
+const NOTHING = { fields: {}, others: [], faults: [], jobs: null, at_once: null };
 const TYPED_MS = 250;
 
 /**
@@ -675,8 +712,9 @@ const TYPED_MS = 250;
  * @property {Expected | undefined} expected undefined: it is not asked
  * @property {Record<string, string>} faults
  * @property {string} wrong
+ * @typedef {Pick<ScriptState, "script" | "typed">} TypedScript
  * @extends {Component<FormProps & { me: api.Me, choices: api.JobChoices | null,
- *   environments: api.JobEnvironments | null }, ScriptState>} */
+ *   environments: api.JobEnvironments | null, draft: Draft<TypedScript>, restart: () => void }, ScriptState>} */
 class ScriptForm extends Component {
   /** @type {ScriptState} */
   state = {
@@ -688,6 +726,7 @@ class ScriptForm extends Component {
       ...(this.again?.workdir ? { workdir: this.again.workdir } : {}),
     },
     ...{ expected: undefined, faults: {}, wrong: "" },
+    ...this.props.draft.kept,
   };
   newest = new Latest();
   newestStart = new Latest();
@@ -697,6 +736,18 @@ class ScriptForm extends Component {
   componentDidMount() {
     this.look();
   }
+
+  /** Whether what is typed is not kept, as a secret seems to be in it: a part of a script would be another script. */
+  get unkept() {
+    const { script, typed } = this.state;
+    return [script, ...Object.values(typed)].some(secretive);
+  }
+
+  keep = () => {
+    const { script, typed } = this.state;
+    if (this.unkept) this.props.draft.clear();
+    else this.props.draft.keep({ script, typed });
+  };
 
   componentWillUnmount() {
     clearTimeout(this.wait);
@@ -713,8 +764,9 @@ class ScriptForm extends Component {
   }
 
   look = () => {
+    const { script, typed } = this.state;
     /** @type {Promise<api.Directives>} */
-    const answer = call("jobs/directives", { script: this.state.script });
+    const answer = call("jobs/directives", { script, array: typed.array ?? "" });
     return this.newest.take(answer, (read) => this.setState({ read }), complain);
   };
 
@@ -730,7 +782,7 @@ class ScriptForm extends Component {
    * @param {Partial<ScriptState>} change */
   changed(change) {
     this.newestStart.drop();
-    this.setState({ ...change, expected: undefined, faults: {}, wrong: "" });
+    this.setState({ ...change, expected: undefined, faults: {}, wrong: "" }, this.keep);
   }
 
   /** What is sent, of the script as it is now; null: its lines have faults. */
@@ -747,8 +799,9 @@ class ScriptForm extends Component {
     event.preventDefault();
     this.setState({ sending: true });
     try {
+      const { jobs } = this.state.read;
       const body = await this.body();
-      if (body) {
+      if (body && (await this.counted(jobs))) {
         /** @type {{ id: number }} */
         const { id } = await call("jobs", body);
         submitted(id);
@@ -758,6 +811,17 @@ class ScriptForm extends Component {
     }
     this.setState({ sending: false });
   };
+
+  /**
+   * Who submits before the number of jobs was shown is asked.
+   * @param {number | null} shown
+   */
+  async counted(shown) {
+    const { jobs } = this.state.read;
+    if (jobs === null || jobs === 1 || jobs === shown) return true;
+    const words = `Submit ${many(jobs, "job")} as one array?`;
+    return (await ask(words, [], { confirm: "Submit" })) !== null;
+  }
 
   /** Ask when it would start; nothing is submitted. */
   ask = async () => {
@@ -800,7 +864,12 @@ class ScriptForm extends Component {
   input([name, , props], values, fault) {
     const onInput = (
       /** @type {{ currentTarget: HTMLInputElement | HTMLSelectElement }} */ { currentTarget },
-    ) => this.changed({ typed: { ...this.state.typed, [name]: currentTarget.value } });
+    ) => {
+      this.changed({ typed: { ...this.state.typed, [name]: currentTarget.value } });
+      if (name !== "array") return;
+      clearTimeout(this.wait);
+      this.wait = setTimeout(this.look, TYPED_MS);
+    };
     const marked = { "aria-invalid": true, "aria-describedby": `script-fault-${name}` };
     const invalid = fault ? marked : {};
     const offered = choicesOf(name, this.props.choices);
@@ -865,11 +934,14 @@ class ScriptForm extends Component {
       el("br"),
       h(ScriptEnvironment, { script, containers: form.containers, environments, edit }),
       environments ? el("br") : null,
+      h(JobCount, { shown: read }),
+      h(Unkept, { what: this.unkept ? "the script" : "" }),
       el(
         "div",
         { class: "row" },
         el("button", { type: "button", onClick: this.ask, disabled: blocked }, "Expected start"),
         el("button", { class: "main", disabled: blocked }, "Submit"),
+        h(StartOver, { again: this.props.restart }),
       ),
       expected === undefined ? null : h(StartWords, { expected }),
     );
@@ -883,19 +955,58 @@ class ScriptForm extends Component {
  * @property {api.JobTemplate | null} template
  * @property {api.JobChoices | null} choices
  * @property {api.JobEnvironments | null} environments
- * @extends {Component<FormProps & { me: api.Me }, CardState>} */
+ * @property {number} turn grows with each new start
+ * @property {boolean} listed the templates are known
+ * @extends {Component<FormProps & { me: api.Me, query: URLSearchParams }, CardState>} */
 export class SubmitCard extends Component {
   /** @type {CardState} */
   state = {
-    mode: this.props.again?.mode ?? (this.props.form.can_spec ? "form" : "script"),
-    kept: NO_TEMPLATES,
-    template: null,
+    mode: this.begun,
+    ...{ kept: NO_TEMPLATES, template: null, turn: 0, listed: false },
     choices: null,
     environments: null,
   };
   newest = new Latest();
   newestChoices = new Latest();
   newestEnvironments = new Latest();
+
+  /** How it is submitted where nobody chose. */
+  get usual() {
+    return this.props.again?.mode ?? (this.props.form.can_spec ? "form" : "script");
+  }
+
+  /** How it is submitted, by the address. */
+  get begun() {
+    const by = this.props.query.get("by");
+    if (by === "script" || (by === "form" && this.props.form.can_spec)) return by;
+    return this.usual;
+  }
+
+  /** @param {Partial<CardState>} change */
+  choose(change) {
+    this.setState(change, () => {
+      const { mode: by, template } = this.state;
+      const again = String(this.props.again?.id ?? "");
+      const chosen = { again, by, template: template ? keyOf(template) : "" };
+      keepAddress(addressOf("submit", chosen, { again: "", by: this.usual, template: "" }));
+    });
+  }
+
+  /**
+   * What is typed into one of its forms.
+   * @param {string} form
+   * @returns {Draft<any>}
+   */
+  draft(form) {
+    const { me, again } = this.props;
+    return new Draft(me.user, `${form} ${again?.id ?? ""}`.trim());
+  }
+
+  /** @param {Draft<any>} draft */
+  startOver = (draft) => () => {
+    draft.clear();
+    this.setState(({ turn }) => ({ turn: turn + 1 }));
+  };
 
   componentDidMount() {
     const { form, again } = this.props;
@@ -913,8 +1024,16 @@ export class SubmitCard extends Component {
     if (again) return;
     this.newest.take(
       call("jobs/templates"),
-      (/** @type {api.JobTemplates} */ kept) => this.setState({ kept }),
-      (failure) => this.setState({ kept: { ...NO_TEMPLATES, trouble: refused(failure).message } }),
+      (/** @type {api.JobTemplates} */ kept) => {
+        const key = this.props.query.get("template");
+        const good = kept.templates.filter(({ fault }) => !fault);
+        const template = good.find((each) => keyOf(each) === key) ?? null;
+        this.setState({ kept, listed: true, template: this.state.template ?? template });
+      },
+      (failure) => {
+        const kept = { ...NO_TEMPLATES, trouble: refused(failure).message };
+        this.setState({ kept, listed: true });
+      },
     );
   }
 
@@ -926,16 +1045,18 @@ export class SubmitCard extends Component {
 
   /** The form, as a template or the job of before fills it in. */
   filled() {
-    const { form, again } = this.props;
-    const { kept, template, choices, environments } = this.state;
+    const { form, again, query } = this.props;
+    const { kept, template, choices, environments, turn, listed } = this.state;
     const chosen = template ? keyOf(template) : "";
-    const choose = (/** @type {api.JobTemplate | null} */ next) =>
-      this.setState({ template: next });
+    const choose = (/** @type {api.JobTemplate | null} */ next) => this.choose({ template: next });
+    // The form begins with the template that the address names.
+    if (query.get("template") && !again && !listed) return el("p", { class: "dim" }, "Loading…");
+    const draft = this.draft(`form ${chosen}`);
     return [
       again ? null : h(TemplateChoice, { key: "choice", kept, chosen, choose }),
       h(JobForm, {
-        ...{ key: `form ${chosen}`, form, given: again ?? template ?? NEW },
-        ...{ choices, environments },
+        ...{ key: `form ${chosen} ${turn}`, form, given: again ?? template ?? NEW },
+        ...{ choices, environments, draft, again: this.startOver(draft) },
       }),
     ];
   }
@@ -945,7 +1066,7 @@ export class SubmitCard extends Component {
     if (this.props.form.can_spec) modes.unshift(["form", "By form"]);
     const chips = modes.map(([mode, words]) => {
       const pressed = mode === this.state.mode ? "true" : "false";
-      const onClick = () => this.setState({ mode });
+      const onClick = () => this.choose({ mode });
       return el("button", { key: mode, class: "chip", "aria-pressed": pressed, onClick }, words);
     });
     return el("div", { class: "row", role: "group", "aria-label": "How to submit" }, chips);
@@ -954,6 +1075,7 @@ export class SubmitCard extends Component {
   /** @returns {ComponentChildren} */
   render() {
     const { form, me, again } = this.props;
+    const draft = this.draft("script");
     const title = again ? `Submit job ${again.label} again` : "Submit a job";
     return card(
       title,
@@ -964,7 +1086,8 @@ export class SubmitCard extends Component {
         this.state.mode === "form"
           ? this.filled()
           : h(ScriptForm, {
-              ...{ form, me, again, choices: this.state.choices },
+              ...{ key: `script ${this.state.turn}`, form, me, again, draft },
+              ...{ choices: this.state.choices, restart: this.startOver(draft) },
               environments: this.state.environments,
             }),
       ],
@@ -979,6 +1102,6 @@ export function SubmitPage({ me, query }) {
   /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
   const load = () => Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again`) : null]);
   const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>
-    h(SubmitCard, { form, again, me });
+    h(SubmitCard, { form, again, me, query });
   return h(Loaded, { key: job, load, view });
 }

@@ -3,7 +3,7 @@ import { Component, h, render } from "../../vendor/preact.mjs";
 import { refused } from "./server.js";
 /** @import * as dom from "preact" */
 /** @import { ClassAttributes, ComponentChildren, HTMLAttributes, VNode } from "preact" */
-/** @import { NodeFigures, NodeRow } from "../api.js" */
+/** @import { NodeFigures, NodeRow, StateCount } from "../api.js" */
 /** @import { Refused } from "./server.js" */
 
 /** The class of a state, by which the page colours.
@@ -330,10 +330,37 @@ export function addressOf(path, chosen, usual) {
 }
 
 /**
+ * Notes the address of a page in this tab, for the links back to it.
+ * @param {string} address
+ */
+export function noteAddress(address) {
+  try {
+    sessionStorage.setItem(`address ${/^#(\w*)/.exec(address)?.[1]}`, address);
+  } catch {
+    // A private window without storage: a link back leads to the page as it begins.
+  }
+}
+
+/**
+ * The address that a page had last in this tab.
+ * @param {string} page
+ */
+export function lastAddress(page) {
+  try {
+    return sessionStorage.getItem(`address ${page}`) ?? `#${page}`;
+  } catch {
+    return `#${page}`;
+  }
+}
+
+/**
  * Keeps what is chosen in the address, so that it can be sent to somebody, and Back restores it.
  * @param {string} address
  */
-export const keepAddress = (address) => history.replaceState(null, "", address);
+export function keepAddress(address) {
+  history.replaceState(null, "", address);
+  noteAddress(address);
+}
 
 /**
  * A row of a table that leads somewhere, by pointer and by keyboard.
@@ -400,3 +427,13 @@ export function ageWords(head, at) {
   const jobs = Math.round(at - head.jobs_at);
   return `${words}. Of a job whose state has not changed, priority, limit and why it is pending are at most ${jobs} s old`;
 }
+
+/** @param {{ counts: StateCount[] }} props */
+export const Counts = ({ counts }) =>
+  el(
+    "span",
+    { class: "counts" },
+    counts.map(({ state, kind, count }) =>
+      el("span", { key: state }, badge(`${formatted(count)} ${state}`, kind)),
+    ),
+  );

@@ -5,7 +5,7 @@ import { bytes, fileWords } from "./logtext.js";
 import { logPath, LogSearch } from "./logsearch.js";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
 import { inFront, stream, whileInFront } from "../lib/streams.js";
-import { card, complain, el } from "../lib/view.js";
+import { addressOf, card, complain, el, keepAddress } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 
 const EARLIER = 128 << 10;
@@ -13,7 +13,18 @@ const AROUND = 96 << 10;
 /** Of more files together no earlier part is loaded: one is chosen first. */
 const FILES_TOGETHER = 8;
 
-/** @typedef {{ job: number, ended: boolean, waiting?: boolean }} LogProps */
+/**
+ * query: of the page's address, which chooses a task of an array and a file.
+ * @typedef {{ job: number, ended: boolean, waiting?: boolean, query: URLSearchParams }} LogProps
+ */
+
+/**
+ * The address of a job's page with what is chosen of its output.
+ * @param {number} job
+ * @param {{ task: number, file: string }} chosen
+ */
+const addressed = (job, { task, file }) =>
+  addressOf(`job/${job}`, { task: String(task), file }, { task: String(job), file: "all" });
 /**
  * @typedef {object} LogState
  * @property {string} how
@@ -49,11 +60,14 @@ export class Log extends Component {
   /** @param {LogProps} props */
   constructor(props) {
     super(props);
+    const chosen = Number(props.query.get("task"));
+    const task = Number.isInteger(chosen) && chosen > 0 ? chosen : 0;
+    const own = props.waiting ? 0 : props.job;
     /** @type {LogState} */
     this.state = {
-      how: props.waiting ? "" : "loading",
-      task: props.waiting ? 0 : props.job,
-      file: "all",
+      how: task || own ? "loading" : "",
+      task: task || own,
+      file: props.query.get("file") ?? "all",
       ...{ files: [], leftOut: 0, tasks: [], total: 0 },
       ...{ wrap: true, before: 0, following: true, after: 0 },
     };
@@ -170,6 +184,7 @@ export class Log extends Component {
   /** @param {number} task */
   toTask(task) {
     this.setState({ task, file: "all", files: [], leftOut: 0 }, () => {
+      keepAddress(addressed(this.props.job, this.state));
       this.list();
       this.follow();
     });
@@ -177,7 +192,10 @@ export class Log extends Component {
 
   /** @param {string} file */
   toFile(file) {
-    this.setState({ file }, () => this.follow());
+    this.setState({ file }, () => {
+      keepAddress(addressed(this.props.job, this.state));
+      this.follow();
+    });
   }
 
   /**

@@ -98,9 +98,29 @@ function wordTest(word) {
   const [, rawKey, sign, raw] = parts;
   const key = rawKey.toLowerCase();
   if (Object.hasOwn(NUMBERS, key)) return numeric(key, sign, raw);
-  const matches = containing(key, raw.toLowerCase().split(",").filter(Boolean));
+  const values = raw.toLowerCase().split(",").filter(Boolean);
+  const matches = containing(key, values);
   if (sign !== "=" && sign !== "!=") throw new Error(`${key} takes = or !=`);
+  if (!values.length) return () => true; // its value is yet to be typed
   return (node) => matches(node) === (sign === "=");
+}
+
+/**
+ * The keys of a filter, and the values that nodes have of them where those are few.
+ * @param {Iterable<NodeRow>} nodes
+ * @returns {Record<string, string[]>}
+ */
+export function nodeWords(nodes) {
+  /** @type {Record<string, Set<string>>} */
+  const known = { state: new Set(), partition: new Set(), feature: new Set(), version: new Set() };
+  for (const node of nodes) {
+    for (const state of node.state.split("+")) known.state.add(state.toLowerCase());
+    for (const name of node.partitions) known.partition.add(name);
+    for (const name of node.features) known.feature.add(name);
+    if (node.version) known.version.add(node.version);
+  }
+  const keys = [...Object.keys(known), ...Object.keys({ ...NUMBERS, ...TEXTS, ...LISTS })];
+  return Object.fromEntries([...new Set(keys)].map((key) => [key, [...(known[key] ?? [])].sort()]));
 }
 
 /**

@@ -3,6 +3,7 @@ import { Component, h } from "../../vendor/preact.mjs";
 import { Curves } from "../lib/curves.js";
 import { listen, loadNodes, now, watchFigures } from "../lib/event_stream.js";
 import { EventsCard, GpusCard, HealthCard, JobsCard } from "./node_cards.js";
+import { PartitionLinks } from "../jobs/links.js";
 import { call, Latest, refused } from "../lib/server.js";
 import {
   ask,
@@ -14,13 +15,15 @@ import {
   fact,
   gib,
   known,
+  lastAddress,
+  many,
   nodeBadge,
   since,
   toast,
   warmth,
 } from "../lib/view.js";
 /** @import * as api from "../api.js" */
-/** @import { Me, NodeDetail, NodeFigures, NodeHealth, NodeRow } from "../api.js" */
+/** @import { Machine, Me, NodeDetail, NodeFigures, NodeHealth, NodeRow } from "../api.js" */
 
 const AGAIN_MS = 15000;
 const CURVES_MS = 60000;
@@ -47,8 +50,25 @@ const reasonWords = (node) =>
 /** @param {NodeRow} node */
 const bootWords = ({ boot_at: at }) => (at ? `${clock(at)} (${since(at)})` : "unknown");
 
-/** @param {{ node: NodeRow, figures?: NodeFigures }} props */
-export function NodeFacts({ node, figures = {} }) {
+/** @param {Machine} machine */
+const busyWords = ({ busy_at: at }) => (at ? `${clock(at)} (${since(at)})` : "unknown");
+
+/** @param {Machine} machine */
+function layoutWords({ sockets, cores, threads, architecture }) {
+  const layout = `${many(sockets, "socket")} x ${many(cores, "core")} x ${many(threads, "thread")}`;
+  return [sockets && cores ? layout : "", architecture].filter(Boolean).join(", ");
+}
+
+/** What the answer about one node has of its machine. @param {Machine | null | undefined} machine */
+const machineFacts = (machine) =>
+  machine && [
+    fact("last busy", busyWords(machine)),
+    fact("processors", layoutWords(machine)),
+    fact("kernel", machine.kernel),
+  ];
+
+/** @param {{ node: NodeRow, figures?: NodeFigures, machine?: Machine | null }} props */
+export function NodeFacts({ node, figures = {}, machine }) {
   const { cpus, cpus_used, gpus, gpus_used, memory, memory_used } = node;
   const load = node.load === null ? "-" : node.load.toFixed(2);
   const why = reasonWords(node);
@@ -67,11 +87,12 @@ export function NodeFacts({ node, figures = {} }) {
       "GPUs work",
       figures.gpu === undefined ? "" : `${Math.round(100 * figures.gpu)} % of the time`,
     ),
-    fact("partitions", node.partitions.join(", ") || "-"),
+    fact("partitions", h(PartitionLinks, { partition: node.partitions.join(",") || "-" })),
     fact("features", node.features.join(", ") || "-"),
     fact("address", node.address),
     fact("slurmd", node.version || "-"),
     fact("booted", bootWords(node)),
+    machineFacts(machine),
   );
 }
 
@@ -225,7 +246,8 @@ export class NodePage extends Component {
       el("h1", null, `${node.name} `, nodeBadge(node)),
       el("div", { class: "row" }, this.button(node)),
     );
-    const facts = NodeFacts({ node, figures: now.figures[node.name] });
+    const figures = now.figures[node.name];
+    const facts = NodeFacts({ node, figures, machine: detail?.machine ?? null });
     const checks = h(HealthCard, {
       ...{ key: "health", owner: this.owns, health, wrong: unhealthy, checking },
       ...{ check: this.check, last: detail?.health ?? null },
@@ -254,7 +276,7 @@ export class NodePage extends Component {
 
   render() {
     return [
-      el("p", null, el("a", { href: "#cluster" }, "← all nodes")),
+      el("p", null, el("a", { href: lastAddress("cluster") }, "← all nodes")),
       this.content(now.nodes.get(this.name)),
     ];
   }

@@ -1,6 +1,6 @@
 // The parts of a node's page: GPUs, jobs, events, health checks. What is not known is named so.
 import { Component, h } from "../../vendor/preact.mjs";
-import { gpus, timeOf } from "../jobs/jobs.js";
+import { gpus, timeOf } from "../jobs/columns.js";
 import { foldOf, runsOf, summaryOf, toggledRun } from "../lib/runs.js";
 import { records } from "../lib/server.js";
 import {

@@ -197,7 +197,8 @@ export class ReferenceView extends Component {
   toggle(name, open) {
     if (open === (this.state.open === name)) return;
     this.setState({ open: open ? name : "" });
-    keepAddress(open ? at("operation", name) : addressOf("api", { q: this.state.q }, { q: "" }));
+    const path = open ? at("operation", name).slice(1) : "api";
+    keepAddress(addressOf(path, { q: this.state.q }, { q: "" }));
   }
 
   render() {

@@ -1,0 +1,20 @@
+#!/bin/sh
+# What samples a node learns at once that the first rank there ended.
+#
+# It reads a pipe whose other end the rank holds, also as the program that it becomes. A process that is left in a
+# step when its ranks end costs a second: Slurm kills it and looks again a second later (proctrack_p_wait of
+# proctrack/cgroup, Slurm 24.11).
+#
+# Installed as: nowhere: part of a job's batch script (jobs/batch/script)
+# Started by: each rank of the job
+# Runs as: the job's user
+# shellcheck disable=SC2034 # the samplers use it
+rank_end=""
+if [ "$SLURM_LOCALID" = 0 ]; then
+  rank_end=$(mktemp -u "${TMPDIR:-/tmp}/corral-rank-XXXXXX") && mkfifo -m 600 "$rank_end" || rank_end=""
+fi
+if [ -n "$rank_end" ]; then
+  exec 9<>"$rank_end"
+  exec 8<"$rank_end"
+  rm -f "$rank_end"
+fi
