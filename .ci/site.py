@@ -28,6 +28,10 @@ _MARK: Final = re.compile(
     r"^( *)<!-- (run by|not run): ([^\n]+) -->\n(\1```.*?^\1```$)(\n+\1```text\n.*?^\1```$)?",
     re.M | re.S,
 )
+_SHOWN: Final = re.compile(
+    r"^( *)<!-- shown: (\w+)(?:; ([^\n]+))? -->\n(\1```.*?^\1```$)", re.M | re.S
+)
+_EACH: Final = re.compile(r"^<!-- each block: ([^\n]+) -->$", re.M)
 _YAML: Final = re.compile(
     r"^( *)(?:<!-- not linted: ([^\n]+) -->\n\1)?(```yaml.*?^\1```$)", re.M | re.S
 )
@@ -39,6 +43,13 @@ _CAPTIONS: Final = {
     "part": "A part of a cluster file, checked by `corral lint` with the rest made up.",
     "not linted": "Not checked by `corral lint`: {}.",
 }
+KINDS: Final = {
+    "diagram": "A diagram.",
+    "output": "An example of output, which no run is compared with: {}.",
+    "file": "The text of a file.",
+    "query": "A query of Prometheus; `tests/unit/web/reference/test_metrics.py` has its metrics.",
+}
+"""All that a block may be which nobody runs or checks (``<!-- shown: KIND; WORDS -->``)."""
 _LANGUAGES: Final = {".py": "python", ".yaml": "yaml", ".sh": "sh", ".toml": "toml"}
 
 
@@ -140,7 +151,12 @@ def with_captions(text: str) -> str:
         kind = "not linted" if why else "file" if complete else "part"
         return f"{indent}{block}\n\n{indent}*{_CAPTIONS[kind].format(why)}*{{: .ran }}"
 
-    return _YAML.sub(checked, _MARK.sub(captioned, text))
+    def shown(match: re.Match[str]) -> str:
+        indent, kind, words, block = match.groups(default="")
+        return f"{block}\n\n{indent}*{KINDS[kind].format(words)}*{{: .ran }}"
+
+    text = _EACH.sub(r"\n*Each block of this page: \1.*{: .ran .each }", text)
+    return _YAML.sub(checked, _SHOWN.sub(shown, _MARK.sub(captioned, text)))
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:

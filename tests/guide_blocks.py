@@ -5,6 +5,10 @@
 the reason names the tests of the same commands with other names. The site shows all of it. YAML is
 checked by ``corral lint`` (``tests/unit/test_docs.py``), and has a mark only where it is not.
 
+What is neither a command nor a program nor output right below one: ``<!-- shown: KIND; WORDS -->``,
+with a kind of .ci/site.py. ``<!-- each block: WORDS -->`` is the mark of all blocks of a page that
+is made from the code.
+
 In the output below a block ``...`` is any text of a line: times, versions and sizes that are others
 in each run.
 """
@@ -18,8 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 REPO = Path(__file__).parents[1]
-OF_THEIR_DAY = {"decisions", "measurements", "reference"}
-"""Folders whose pages are records, or are made from the help."""
+OF_THEIR_DAY = {"decisions", "measurements"}
+"""Folders whose pages are records."""
 PAGES = [
     REPO / "README.md",
     REPO / "CONTRIBUTING.md",
@@ -32,6 +36,7 @@ LANGUAGES = (*SHELLS, "python", "ini", "nginx")
 BLOCK = re.compile(rf"^( *)```({'|'.join(LANGUAGES)})[^\n]*\n(.*?)^\1```$", re.M | re.S)
 OUTPUT = re.compile(r"\A\n+ *```text\n(.*?)^ *```$", re.M | re.S)
 PRINTS = re.compile(r"\A\n+ *(It prints [^\n]+)")
+EACH = re.compile(r"^<!-- each block: ([^\n]+) -->$", re.M)
 MARK = re.compile(r"<!-- (run by|not run): ([^\n]+) -->\n *\Z")
 
 
@@ -66,9 +71,12 @@ class Block:
 
 
 def blocks_of(page: str, text: str) -> Iterator[Block]:
+    each = EACH.search(text)
     for match in BLOCK.finditer(text):
         mark = MARK.search(text[: match.start()])
         kind, words = (mark[1], mark[2]) if mark else ("", "")
+        if each and not mark:
+            kind, words = "not run", each[1]
         file, _, but = words.partition("; ")
         output = OUTPUT.search(text[match.end() :])
         described = PRINTS.search(text[match.end() :])

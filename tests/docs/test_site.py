@@ -159,6 +159,59 @@ def test_captions_claim_no_more_than_was_done(site: Path) -> None:
     assert not [caption for caption in everywhere if "Run as it is by" in caption]
 
 
+@dataclass
+class Blocks(HTMLParser):
+    """The code blocks of an article, each with what comes before and behind it."""
+
+    items: list[list[str]] = field(default_factory=list)
+    article: bool = False
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        classes = (dict(attrs).get("class") or "").split()
+        self.article = self.article or tag == "article"
+        kinds = {"em": "ran", "span": "filename"}
+        if not self.article or (tag in kinds and kinds[tag] not in classes):
+            return
+        if tag in {"pre", "p", "li", "tr", "h1", "h2", "h3", "h4", *kinds}:
+            self.items.append([tag, ""])
+
+    def handle_data(self, data: str) -> None:
+        if self.article and self.items:
+            self.items[-1][1] += data
+
+
+def without_caption(text: str) -> list[str]:
+    """Blocks of a page without a caption below them, or below the output that follows; not files.
+
+    A page that is made from the code has one caption for each of its blocks.
+    """
+    blocks = Blocks()
+    blocks.feed(text)
+    if 'class="ran each"' in text:
+        return []
+    items = [item for item in blocks.items if item[0] != "p" or item[1].strip()]
+    bare: list[str] = []
+    for place, (tag, code) in enumerate(items):
+        behind = [kind for kind, _ in items[place + 1 :] if kind != "pre"]
+        of_a_file = place and items[place - 1][0] == "span"
+        if tag == "pre" and not of_a_file and behind[:1] != ["em"]:
+            bare.append(code.strip().partition("\n")[0])
+    return bare
+
+
+def test_each_block_of_the_site_has_a_caption(site: Path) -> None:
+    """Records of measurements and decisions are of their day."""
+    of_their_day = {site / "measurements", site / "decisions"}
+    pages = [p for p in site.rglob("*.html") if not of_their_day & set(p.parents)]
+    bare = {str(p.relative_to(site)): without_caption(p.read_text()) for p in pages}
+    assert {page: blocks for page, blocks in bare.items() if blocks} == {}
+    assert without_caption("<article><pre>ls</pre><p>Text</p></article>") == ["ls"]
+    assert not without_caption('<article><pre>ls</pre><p><em class="ran">Run</em></p></article>')
+
+
 def test_search_finds_a_page(reader: Any, site: Path) -> None:
     reader.click("input.md-search__input")
     reader.keyboard.type("budget.guard")

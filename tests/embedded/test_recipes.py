@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import subprocess
-import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from tests.embedded.conftest import EXAMPLES
+from tests.embedded.server_job import server_of
 from tests.embedded.test_tools import install
 
 from corral.api.cluster import Cluster
@@ -28,10 +26,11 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 RECIPES = EXAMPLES / "recipes"
+PROGRAMS = Path(__file__).parent / "programs"
 PLACE = "/shared/test-recipes"
 TEXT = f"{PLACE}/text.txt"
 PORT = 8000
-# vLLM's own wheel needs a GPU: a program of its name that answers as its server does.
+# vLLM itself is in test_vllm.py: a program of its name that answers as its server does.
 VLLM = """\
 #!/usr/bin/python3
 import json, sys
@@ -135,39 +134,20 @@ def test_ray_has_all_nodes_of_the_job_and_leaves_nothing(cluster: Live, python: 
 def test_a_server_is_a_job_that_is_reached_by_a_tunnel(
     cluster: Live, python: str, tmp_path: Path
 ) -> None:
-    corral = Path(sys.executable).with_name("corral")
-    text = (EXAMPLES / "laptop.yaml").read_text().replace("laptop", cluster.spec.name)
-    (tmp_path / "lab.yaml").write_text(text)
-
-    def typed(*words: str) -> str:
-        argv = [corral, *words]
-        done = subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    serve = ("vllm", "serve", "tiny", "--host", "127.0.0.1", "--port", str(PORT))
-    options = ("-c", "lab.yaml", "-G1", "--python", python, "--detach", "--json", "--time", "10m")
-    job = str(json.loads(typed("run", *options, "--", *serve))["id"])
-    words = [corral, "forward", job, str(PORT), "-c", "lab.yaml", "--json"]
-    follow = [corral, "logs", job, "--follow", "-c", "lab.yaml"]
-    try:
-        with subprocess.Popen(follow, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as logs:
-            assert logs.stdout is not None
-            assert any("startup complete" in line for line in logs.stdout), "the job ended"
-            logs.send_signal(signal.SIGINT)
-        with subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as tunnel:
-            assert tunnel.stdout is not None
-            opened = json.loads(tunnel.stdout.readline())
-            with urllib.request.urlopen(f"{opened['url']}v1/models", timeout=30) as answer:  # noqa: S310
-                assert json.load(answer)["data"] == [{"id": "tiny"}]
-            typed("cancel", job, "-c", "lab.yaml")
-            assert tunnel.wait(60) == 0
-    finally:
-        subprocess.run([corral, "cancel", job, "-c", "lab.yaml"], cwd=tmp_path, check=False)
+    serve = ["vllm", "serve", "tiny", "--host", "127.0.0.1", "--port", str(PORT)]
+    options = ["--python", python, "--time", "10m"]
+    with (
+        server_of(cluster, tmp_path, options, serve, PORT) as url,
+        urllib.request.urlopen(f"{url}v1/models", timeout=30) as answer,  # noqa: S310
+    ):
+        assert json.load(answer)["data"] == [{"id": "tiny"}]
 
 
 def test_the_hubs_token_is_read_from_a_file(cluster: Live, python: str) -> None:
-    """The file is the user's alone; the token is in no command, and not in Slurm's record."""
+    """The file is the user's alone; the token is in no command, and not in Slurm's record.
+
+    A stand-in of the hub gives the file of a gated model to who sends the token.
+    """
     user = cluster.spec.users[0].name if cluster.spec.users else "corral"
     make = sh(
         "cd {place} && umask 077 && printf 'hf_secret\n' > hf-token && chown {user} hf-token",
@@ -176,9 +156,8 @@ def test_the_hubs_token_is_read_from_a_file(cluster: Live, python: str) -> None:
     )
     assert cluster.run(cluster.controller, make).ok
     lines: list[RankLine] = []
-    program = "from huggingface_hub import get_token; print('token', get_token() == 'hf_secret')"
     outcome = Cluster(cluster.spec).run(
-        ["python", "-c", program],
+        str(PROGRAMS / "gated_model.py"),
         on_line=lines.append,
         python=python,
         env={"HF_TOKEN_PATH": f"{PLACE}/hf-token"},
@@ -186,4 +165,5 @@ def test_the_hubs_token_is_read_from_a_file(cluster: Live, python: str) -> None:
     )
     assert isinstance(outcome, JobOutcome)
     assert outcome.good, lines
-    assert [line.text for line in lines] == ["token True"]
+    shown = [line.text for line in lines]
+    assert shown == ["with the file True", "without it refused", "sent True True"]

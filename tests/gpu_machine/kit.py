@@ -143,6 +143,7 @@ def main() -> None:
     parser.add_argument("--pyxis", type=Path, help="Pyxis' source, a tar file")
     parser.add_argument("--tools", type=Path, help="folder with .deb files of libnvidia-container")
     parser.add_argument("--nccl-tests", type=Path, help="source of nccl-tests, a tar file")
+    parser.add_argument("--nsys", type=Path, help="a tree of Nsight Systems, a .tar.zst file")
     parser.add_argument("--level", type=int, default=12, help="of the bundle's compression")
     parser.add_argument("--piece", type=int, default=1024, help="MiB of a piece")
     parser.add_argument("--keep", action="store_true", help="use the bundle that is in KIT/all")
@@ -160,6 +161,8 @@ def main() -> None:
         shutil.copy(path, everything / "tools")
     if options.nccl_tests:
         shutil.copy(options.nccl_tests, everything / "nccl-tests.tar")
+    if options.nsys:
+        shutil.copy(options.nsys, everything / "nsys.tar.zst")
     zstd_with_libraries(everything / "zstd")
     copy_tree(everything / "tree")
     bundle, layer = everything / "bundle.tar.zst", everything / "podman.tar.zst"

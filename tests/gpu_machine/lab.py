@@ -97,29 +97,15 @@ class Lab:
     def python_for_nodes(self, name: str) -> None:
         """The machine's Python with PyTorch in the cluster's shared folder, by hard links."""
         began = time.monotonic()
-        target = self.machine.shared(name) / "py312"
-        stdlib, packages = (Path(sysconfig.get_path(key)) for key in ("stdlib", "purelib"))
-        version = f"python{sys.version_info.major}.{sys.version_info.minor}"
-        (target / "bin").mkdir(parents=True, exist_ok=True)
-        program = Path(sys.executable).resolve()
-        shutil.copy(program, target / "bin" / version)
-        for link in ("python3", "python"):
-            (target / "bin" / link).unlink(missing_ok=True)
-            (target / "bin" / link).symlink_to(version)
-        linked(stdlib, target / "lib" / version)
-        linked(packages, target / "lib" / version / "site-packages")
-        for library in (program.parent.parent / "lib").glob("libpython*"):
-            shutil.copy(library, target / "lib" / library.name)
-        debian = target / "lib" / version / "dist-packages"
-        if not debian.exists():
-            debian.symlink_to("site-packages")
+        python_tree(self.machine.shared(name) / "py312")
         text = self.machine.shared(name) / "text"
         text.mkdir(exist_ok=True)
-        for file in stdlib.glob("*.py"):
+        for file in Path(sysconfig.get_path("stdlib")).glob("*.py"):
             shutil.copy(file, text / file.name)
         shutil.copytree(PROGRAMS, self.machine.shared(name) / "programs", dirs_exist_ok=True)
         for node in self.nodes(name):
-            script = f"ln -sf {PYTHON} /usr/local/bin/python3 && python3 -c 'import torch; "
+            script = f"ln -sf {PYTHON} /usr/local/bin/python3 && /usr/local/bin/python3 -c "
+            script += "'import torch; "
             script += "print(torch.__version__, torch.cuda.device_count())'"
             done = self.machine.node(name, node, script)
             self.record.command(f"{name}-up", f"PyTorch on {node}", done)
@@ -184,6 +170,25 @@ class Lab:
         before = self.kept.get("before", {})
         more = {k: [x for x in v if x not in before.get(k, [])] for k, v in now.items()}
         self.record.add(row, "more than before", **more)
+
+
+def python_tree(target: Path) -> None:
+    """The machine's Python with its packages below a folder, by hard links."""
+    stdlib, packages = (Path(sysconfig.get_path(key)) for key in ("stdlib", "purelib"))
+    version = f"python{sys.version_info.major}.{sys.version_info.minor}"
+    (target / "bin").mkdir(parents=True, exist_ok=True)
+    program = Path(sys.executable).resolve()
+    shutil.copy(program, target / "bin" / version)
+    for link in ("python3", "python"):
+        (target / "bin" / link).unlink(missing_ok=True)
+        (target / "bin" / link).symlink_to(version)
+    linked(stdlib, target / "lib" / version)
+    linked(packages, target / "lib" / version / "site-packages")
+    for library in (program.parent.parent / "lib").glob("libpython*"):
+        shutil.copy(library, target / "lib" / library.name)
+    debian = target / "lib" / version / "dist-packages"
+    if not debian.exists():
+        debian.symlink_to("site-packages")
 
 
 def linked(source: Path, target: Path) -> None:

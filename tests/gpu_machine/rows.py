@@ -14,6 +14,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import shutil
 import sys
 import time
@@ -22,7 +23,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from tests.gpu_machine import contained, training
+from tests.gpu_machine import contained, here, training
 from tests.gpu_machine.cluster import FILES
 from tests.gpu_machine.lab import Lab
 from tests.gpu_machine.machine import Machine, Record, ran
@@ -127,6 +128,28 @@ def busy_gpu(lab: Lab) -> None:
     lab.record.command("busy-gpu", "what is there", left)
 
 
+def declared(lab: Lab) -> None:
+    """Plans of files that the GPUs do not fit, and of one with GPUs next to stand-ins."""
+    if not lab.gpus:
+        return
+    row, name = "declared", "declared"
+    lab.write_file(name, joined=False)
+    file = lab.machine.root / f"root/{name}.yaml"
+    good = file.read_text()
+    group = good[good.index("  - name: gpu") : good.index("partitions:")]
+    nodes = next(line for line in group.splitlines() if "nodes:" in line)
+    more = good.replace(nodes, f"    nodes: node[0-{lab.gpus}]")
+    model = re.sub(r"type: \w+", "type: rtx4090", good)
+    other = group.replace("name: gpu", "name: empty").replace(nodes, "    nodes: node9")
+    other = other.replace("source: host", "source: stand-in")
+    mixed = good.replace(group, group + other).replace("groups: [gpu]", "groups: [gpu, empty]")
+    for what, text in (("a node too many", more), ("another model", model), ("mixed", mixed)):
+        file.write_text(text)
+        lab.record.add(row, what, text=text)
+        done = lab.machine.corral(row, "plan", f"/root/{name}.yaml", timeout=60)
+        print("   " + done.text.strip()[-900:].replace("\n", "\n   "), flush=True)
+
+
 def up(lab: Lab, name: str, *, joined: bool, more: bool) -> None:
     """From a file to a proven cluster, with metrics and containers or without."""
     row, file = f"{name}-up", f"/root/{name}.yaml"
@@ -162,7 +185,7 @@ def gpu_bench(lab: Lab, name: str) -> None:
     """``corral bench gpu``."""
     if lab.gpus:
         file = f"/root/{name}.yaml"
-        html = f"/kit/{name}-gpu.html"
+        html = f"/root/{name}-gpu.html"
         done = lab.machine.corral(
             f"{name}-gpu", "bench", "gpu", file, "--json", "--html", html, timeout=200
         )
@@ -254,6 +277,20 @@ ROWS: dict[str, Callable[[Lab], None]] = {
     "root": root,
     "broken-bundle": broken_bundle,
     "busy-gpu": busy_gpu,
+    "declared": declared,
+    "vm-here": here.refused,
+    "vm-enroot": here.enroot,
+    "here-start": here.start,
+    "here-up": here.up,
+    "here-more": here.more,
+    "here-gpu": lambda lab: gpu_bench(here.within(lab), here.HERE),
+    "here-jobs": here.jobs,
+    "here-round": lambda lab: round_of(here.within(lab), here.HERE),
+    "here-containers": here.contained,
+    "here-figures": here.figures,
+    "here-train": lambda lab: training.rounds(here.within(lab), here.HERE),
+    "here-xid": lambda lab: xid(here.within(lab), here.HERE),
+    "here-down": here.down,
     "a2-up": lambda lab: up(lab, A, joined=False, more=True),
     "a2-gpu": lambda lab: gpu_bench(lab, A),
     "a2-containers": lambda lab: contained.row(lab, A),

@@ -262,7 +262,7 @@ def test_the_readmes_comparison_is_that_of_the_guide() -> None:
     columns = (0, 1, 2, 4)
     rows = table_after(README, "| | Corral | DeepOps")
     same = [name for name, *cells in rows if cells == [full.get(name, "-" * 5)[i] for i in columns]]
-    joined = {"plan before apply, and a price in it", "clouds it rents from"}
+    joined = {"plan before apply, with prices", "clouds it rents from"}
     assert {name for name, *_ in rows} - set(same) == joined
     assert len(same) >= 4
 
@@ -282,6 +282,46 @@ def test_figures_of_the_readme_are_in_their_sources() -> None:
         written = (REPO / link[1]).read_text()
         assert figures(f"{figure} {peers}") <= figures(written)
     assert not figures("0.75 s, torchrun 422,731") <= figures("0.64 s, 422,730")
+
+
+DAY = re.compile(r"\b2026-\d\d-\d\d\b")
+MEASURED = {
+    "27 actions on 8 nodes": r"\+0 ms \| nothing to do",
+    "nothing to a proven cluster": "`corral up` from nothing to all checks passed, image there",
+    "tokens/s of `corral run`": r"mean \|",
+}
+"""By the beginning of the README's row: rows of the same measurement in what it cites."""
+
+
+def runs_of(row: str) -> list[tuple[str, str]]:
+    """Each run of a measurement with its day, the newest last: benchmarks, and all records."""
+    pages = [REPO / "benchmarks/README.md", *sorted((REPO / "docs/measurements").glob("*.md"))]
+    runs: list[tuple[str, str]] = []
+    for page in pages:
+        day = "".join(DAY.findall(page.name))
+        rest = page.read_text()
+        if row == "tokens/s of `corral run`" and "against bare torchrun" not in rest:
+            continue
+        for line in rest.splitlines():
+            # The day of a section, or of the paragraph before a table.
+            days = [] if DAY.search(page.name) or line.startswith("|") else DAY.findall(line)
+            day = days[0] if days else day
+            if re.match(rf"\| {MEASURED[row]}", line):
+                runs.append((day, line))
+    return sorted(runs, key=lambda run: run[0])
+
+
+def test_figures_of_the_readme_are_those_of_the_newest_run() -> None:
+    """With the day in the table; of runs on one day the later one in the page."""
+    rows = table_after(README, "| measured |")
+    assert len(rows) == len(MEASURED)
+    for name, figure, _, source in rows:
+        [known] = [row for row in MEASURED if name.startswith(row)]
+        newest, line = runs_of(known)[-1]
+        assert f"[{newest}]" in source, known
+        assert figures(figure) <= figures(line), known
+    assert len(runs_of("nothing to a proven cluster")) > 2
+    assert len(runs_of("tokens/s of `corral run`")) > 1
 
 
 UNLINTED = re.compile(r"<!-- not linted: [^\n]{10,} -->\n+ *\Z")
@@ -433,21 +473,6 @@ def test_the_page_about_secrets_names_where_each_is() -> None:
     assert Network.model_fields["firewall"].default == "open", "the page has it so"
 
 
-def test_services_in_python_are_named() -> None:
-    """Roles that install python3: what else runs on a machine is shell."""
-    text = (REPO / "docs/guide/how-it-works.md").read_text()
-    named = {
-        "rental_guard": "the guard of the budget",
-        "notify": "messages about jobs",
-        "backup": "scheduled backups",
-    }
-    services = REPO / "src/corral/roles/services"
-    python = {f.stem for f in services.glob("*.py") if '"python3"' in f.read_text()}
-    apart = {"page", "metrics", "mlflow", "corral_wheels"}  # Corral's or MLflow's own environment
-    assert python - apart == named.keys()
-    assert [words for words in named.values() if words not in " ".join(text.split())] == []
-
-
 SUPPORT = REPO / "docs/guide/support.md"
 STATES = ("in CI", "slow test", "by hand", "from documents", "by nobody", "no")
 
@@ -485,6 +510,36 @@ def test_days_of_the_support_page_have_a_note_or_a_record() -> None:
     """Of records: the day in their name."""
     for link in re.findall(r"\(\.\./measurements/([\w.-]+)\)", SUPPORT.read_text()):
         assert (REPO / "docs/measurements" / link).is_file(), link
+
+
+RECORDS = {file.name: file.read_text() for file in (REPO / "docs/measurements").glob("*.md")}
+NEVER = re.compile(r"\b(?:[Nn]ever|by nobody)\b")
+
+
+def contradicted(rows: Iterable[str], records: dict[str, str]) -> list[str]:
+    """Rows that state "never" of something that the title of a section of a record names.
+
+    A row that links the newest such record has been compared with it.
+    """
+    wrong: list[str] = []
+    for row in rows:
+        feature = row.split("|")[1]
+        names = [n for n in re.findall(r"\b[A-Z]\w+", feature) if n not in {"Debian", "Ubuntu"}]
+        known = [
+            file
+            for file, text in sorted(records.items())
+            if any(re.search(rf"^#+ .*\b{name}\b", text, re.M) for name in names)
+        ]
+        if NEVER.search(row) and known and known[-1] not in row:
+            wrong.append(feature.strip())
+    return wrong
+
+
+def test_what_the_support_page_states_as_never_done_is_in_no_record() -> None:
+    assert contradicted(rows_of_support(), RECORDS) == []
+    row = "| containers of jobs (Enroot, Pyxis) | in CI. Never with a GPU |"
+    assert contradicted([row], RECORDS) == ["containers of jobs (Enroot, Pyxis)"]
+    assert not re.search(r"Never with a GPU", SUPPORT.read_text())
 
 
 def test_the_page_about_the_cluster_file_names_each_provider() -> None:

@@ -9,6 +9,7 @@ import inspect
 import json
 import re
 import sys
+import textwrap
 from collections.abc import Collection, Iterator
 from importlib import import_module
 from types import MappingProxyType
@@ -29,17 +30,27 @@ _INTRODUCTION: Final = """\
 them as async functions. Jobs use `corral.checkpoint`, `corral.track` and `corral.shards`, which
 need nothing but the standard library, and `corral.samples`, which needs the package `lmdb`.
 
-    import corral
+<!-- not run: as written: it makes a cluster; `tests/embedded/test_cli.py` opens one -->
+```python
+import corral
 
-    cluster = corral.open("laptop.yaml")
-    print(cluster.plan().empty)
-    cluster.up()
-    assert cluster.prove().good
+cluster = corral.open("laptop.yaml")
+print(cluster.plan().empty)
+cluster.up()
+assert cluster.prove().good
+```
 
 An error is a `corral.CorralError` with one of these codes:
 """
 _IN_JOBS: Final = ("checkpoint", "track", "shards", "samples")
 """Modules that programs of jobs import."""
+_QUOTES: Final = re.compile(r"(?<!`)``(?!`)")
+_EXAMPLE: Final = re.compile(r"(?<=\n\n)(?: {4}\S[^\n]*\n+(?:(?: {4}[^\n]*)?\n)*)")
+"""Indented lines after a blank one: a module's example."""
+_RUN_BY: Final = (
+    "<!-- run by: tests/unit/api/test_reference.py; in other folders, with stand-ins of the model, "
+    "its training and PyTorch's loader -->"
+)
 _SECTION: Final = re.compile(r"^(Args|Raises|Returns|Yields|Attributes):$")
 _ENTRY: Final = re.compile(r"^    (\*{0,2}[\w.]+): (.*)$")
 _HEADS: Final = MappingProxyType(
@@ -64,12 +75,18 @@ def _module(name: str) -> Iterator[str]:
     module = import_module(name)
     yield f"## {name}"
     yield ""
-    yield from _text(module.__doc__ or "")
+    yield from _text(_EXAMPLE.sub(_fenced, inspect.cleandoc(module.__doc__ or "")))
     for own, value in vars(module).items():
         public = not own.startswith("_") and getattr(value, "__module__", "") == name
         if public and callable(value) and own != "main":
             yield ""
             yield from _named(f"{name}.{own}", value)
+
+
+def _fenced(example: re.Match[str]) -> str:
+    """With two blanks before comments: the formatter reads pages too."""
+    code = re.sub(r"(?<=\S) {2,}#", "  #", textwrap.dedent(example[0]).strip())
+    return f"{_RUN_BY}\n```python\n{code}\n```\n\n"
 
 
 def _async() -> Iterator[str]:
@@ -206,7 +223,7 @@ def _text(doc: str, takes: Collection[str] | None = None) -> Iterator[str]:
             yield from (f"| {_HEADS[section[1]]} | |", "|---|---|")
             yield from (f"| `{name}` | {_cell(about)} |" for name, about in entries)
         else:
-            yield from (line.replace("``", "`") for line in paragraph.splitlines())
+            yield from (_QUOTES.sub("`", line) for line in paragraph.splitlines())
 
 
 def _line(text: str) -> str:

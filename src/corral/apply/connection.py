@@ -153,6 +153,15 @@ class Connection:
             if refusal.code is Code.FORBIDDEN:
                 raise refusal
 
+    def require_possible(self) -> None:
+        """Check that the providers can make what is missing, such as nodes with GPUs.
+
+        Raises:
+            CorralError: the first provider's reason.
+        """
+        for refusal in self._refusals:
+            raise refusal
+
     def require_running(self) -> None:
         """Check that the controller runs.
 

@@ -126,8 +126,7 @@ class Session(Connection):
                 self.fleet = self.fleet.without(self._left_out.errors)
 
     async def _read_state(self, emit: Emit) -> ClusterState:
-        for refusal in self._refusals:
-            raise refusal
+        self.require_possible()
         again = rebooting(self.folder / "journal.jsonl")
         await until_booted(self.fleet, {**self._booting, **again}, emit)
         guess = guessed(self.folder)

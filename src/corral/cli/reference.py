@@ -18,6 +18,7 @@ _HEAD: Final = """\
 # The command line
 
 <!-- Generated: python -m corral.cli.reference > docs/reference/cli.md -->
+<!-- each block: what `--help` prints, compared by `tests/unit/cli/test_reference.py` -->
 
 Results go to stdout; progress, questions and errors go to stderr. With `--json` stdout holds one
 JSON value and nothing else (verbs that follow something print one JSON value per line), and an

@@ -143,6 +143,7 @@ class Capabilities(Row):
         here: the one node is the machine that Corral runs on, reached without ssh.
         containers: nodes are containers of this machine: its CPUs, memory, kernel and clock, and
             GPUs that are device files.
+        billed: its machines cost money that Corral neither knows nor counts nor limits.
         configures: the provider itself sets up Slurm and what machines hold.
         dns_names: names of nodes are names of machines there.
         unused: fields of a group that it does not read.
@@ -167,6 +168,7 @@ class Capabilities(Row):
     check: str = ""
     here: bool = False
     containers: bool = False
+    billed: bool = False
     configures: bool = False
     dns_names: bool = False
     unused: tuple[str, ...] = ()

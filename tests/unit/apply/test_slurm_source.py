@@ -56,7 +56,7 @@ def test_a_folder_is_read_with_its_digests(tmp_path: Path) -> None:
 
 
 def test_folders_that_are_none_are_named(tmp_path: Path) -> None:
-    with pytest.raises(CorralError, match="cannot be read") as caught:
+    with pytest.raises(CorralError, match="does not exist") as caught:
         resolve(SlurmSource(debs=str(tmp_path / "none")))
     assert caught.value.code is Code.NOT_FOUND
     with pytest.raises(CorralError, match=r"holds no \.deb files"):

@@ -158,9 +158,10 @@ async def use_bundle(
     Raises:
         CorralError: NOT_FOUND; USAGE, the bundle is another file, damaged, for another release or
             architecture, or lacks what the cluster needs; IMAGE_FAILED, its image is not the one
-            that its manifest names. Nothing was changed then.
+            that its manifest names; PROVIDER_FAILED, this machine cannot have the nodes. Nothing
+            was changed then.
     """
-    needs = await needs_of(spec)
+    needs = await needs_of(spec, here=True)
     with tempfile.TemporaryDirectory(dir=WORK, prefix=PREFIX) as name:
         work = Path(name)
         emit(Event(Kind.PHASE_STARTED, "bundle", message=f"checking {path}"))
@@ -174,11 +175,16 @@ async def use_bundle(
     return manifest
 
 
-async def needs_of(spec: ClusterSpec) -> Needs:
+async def needs_of(spec: ClusterSpec, *, here: bool = False) -> Needs:
     """What the nodes of a cluster would fetch.
 
+    Args:
+        spec: the cluster.
+        here: its nodes are to be made on this machine, which must be able to.
+
     Raises:
-        CorralError: USAGE, some of it cannot be in a bundle.
+        CorralError: USAGE, some of it cannot be in a bundle; PROVIDER_FAILED, this machine cannot
+            have the nodes (a GPU is in use).
     """
     elsewhere = [g.name for g in spec.groups if not g.capabilities.containers or g.image != "auto"]
     if elsewhere:
@@ -189,6 +195,8 @@ async def needs_of(spec: ClusterSpec) -> Needs:
             hint="rehearse the cluster (--rehearse), or take machines that reach an archive",
         )
     async with await Session.open(spec) as session:
+        if here:
+            session.require_possible()
         facts = {name: _offered(each) for name, each in (await session.facts()).items()}
         stages = session.desired_stages(facts)
     resources = [r for stage in stages for each in stage.desired for r in each.resources]

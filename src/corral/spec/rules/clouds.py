@@ -7,14 +7,15 @@ from ipaddress import ip_address, ip_network
 from typing import Final
 
 from corral.spec.findings import Level
-from corral.spec.providers import CLOUDS, RENTALS, clouds_with, either
-from corral.spec.view import Problem, Rule, View
+from corral.spec.providers import CLOUDS, PROVIDERS, RENTALS, clouds_with, either
+from corral.spec.view import GroupView, Problem, Rule, View, some
 
 LABEL_ROOM: Final = 37
 """Characters that cluster and node may have together (``providers.cloud.model.LABEL_ROOM``)."""
 
 _ELASTIC: Final = tuple(name for name, rental in RENTALS.items() if rental.elastic)
 _NO_TIMER: Final = frozenset(name for name, rental in RENTALS.items() if not rental.ends_itself)
+_BILLED: Final = tuple(name for name, provider in PROVIDERS.items() if provider.billed)
 _PODS: Final = frozenset(name for name, rental in RENTALS.items() if rental.pods)
 _CLUSTERS: Final = tuple(name for name, rental in RENTALS.items() if rental.clusters)
 _OWN: Final = tuple(map(ip_network, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")))
@@ -62,6 +63,34 @@ def no_budget(view: View) -> Iterator[Problem]:
     if rented and view.spec.budget is None:
         message = f"group {rented[0].group.name} is rented, and nothing limits what it may cost"
         yield Problem(rented[0].at("provider"), message, "add budget: {per_hour: 20, total: 300}")
+
+
+def budget_unused(view: View) -> Iterator[Problem]:
+    """A budget that limits none of the file's groups."""
+    if view.spec.budget is None or view.where(lambda c: c.rents):
+        return
+    billed = view.where(lambda c: c.billed)
+    message = "budget limits nothing: no group is rented by Corral"
+    hint = f"remove it; it is for groups of provider {either(CLOUDS)}"
+    if billed:
+        group = billed[0].group
+        message = f"budget does not limit group {group.name} of provider {group.provider}"
+        hint = f"remove it; limit {_named(billed)} by the quotas of its project there"
+    yield Problem(("budget",), message, hint)
+
+
+def budget_part(view: View) -> Iterator[Problem]:
+    """A budget of rented groups next to groups that cost money and are not counted."""
+    if view.spec.budget is None or not view.where(lambda c: c.rents):
+        return
+    for group in view.where(lambda c: c.billed):
+        message = f"budget does not limit group {group.group.name}: what it costs is not counted"
+        hint = "limit it by the quotas of its project there; see the guide, Cost"
+        yield Problem(group.at("provider"), message, hint)
+
+
+def _named(groups: tuple[GroupView, ...]) -> str:
+    return some([group.group.name for group in groups])
 
 
 def no_dead_man(view: View) -> Iterator[Problem]:
@@ -190,6 +219,12 @@ RULES: Final = (
          ("groups.nodes", "groups.provider"), cloud_name_long, ("name",)),
     Rule("budget-missing", Level.WARNING, "Rented machines cost money until somebody ends them.",
          ("groups.provider",), no_budget, ("budget",)),
+    Rule("budget-unused", Level.WARNING,
+         "A budget limits what Corral rents; here it limits nothing.",
+         ("budget", "groups.provider"), budget_unused),
+    Rule("budget-part", Level.WARNING,
+         f"Groups that cost money and that no budget limits: {either(_BILLED)}.",
+         ("groups.provider",), budget_part, ("budget",)),
     Rule("dead-man-missing", Level.INFO,
          "Which rented machines cannot end themselves when their controller is lost.",
          ("groups.provider", "groups.cloud"), no_dead_man, ("budget",)),

@@ -120,7 +120,7 @@ class Budget(Model):
     total: float | None = about(
         "none",
         "All that was rented since the first launch, in dollars; the end of what runs begins so "
-        "early that it is within it.",
+        "early that it is within it, if cloud and slurmctld answer.",
         default=None,
         gt=0,
     )

@@ -33,6 +33,7 @@ _INTRODUCTION: Final = """\
 # Metrics and alerts
 
 <!-- Generated: python -m corral.web.reference.metrics > docs/reference/metrics.md -->
+<!-- each block: a rule as installed, compared by `tests/unit/web/reference/test_metrics.py` -->
 
 What `services: {metrics: true}` exports; the guide [Metrics](../guide/metrics.md) has the
 set-up, queries and the number of series. Each series also has the label `cluster`, and those of one

@@ -19,6 +19,7 @@ _INTRODUCTION: Final = """\
 # The REST API
 
 <!-- Generated: python -m corral.web.reference.rest > docs/reference/rest.md -->
+<!-- each block: not run; read as a server reads it, by `tests/unit/web/reference/test_rest.py` -->
 
 What `corral ui` serves to programs; the guide [The page's API](../guide/api.md) has tokens,
 limits and errors. `GET /api/openapi.json` is the same description for programs. *Scope*: what the

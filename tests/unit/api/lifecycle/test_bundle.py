@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from corral.api.lifecycle import bundle as use
 from corral.errors import Code, CorralError
+from corral.providers.base import Machine, Observed
 from corral.providers.containers import bundle, recipe
 from corral.providers.containers.bundle import Manifest, Member
+from corral.providers.embedded.provider import EmbeddedProvider
 from corral.slurm.packages import DebSet, Family
+from corral.spec.load import load_or_raise
 from corral.state.packages import Artifact, DebRepository, Packages
 from corral.state.pyenv import Wheel
 from corral.state.system.enroot import EnrootPackages, PyxisPlugin
@@ -79,3 +83,32 @@ def test_wheels_are_for_a_known_python_and_architecture(monkeypatch: pytest.Monk
     monkeypatch.setattr(bundle, "architecture", lambda: "aarch64")
     with pytest.raises(CorralError, match="wheels are known for x86_64 only"):
         use._host_wheels("3.12")
+
+
+GPU_FILE = """\
+corral: v1
+name: one
+groups:
+  - {name: gpu, provider: embedded, nodes: node0, gpu: {type: h200, count: 1, source: host}}
+"""
+
+
+def test_a_gpu_in_use_is_refused_before_the_bundle_is_read(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seen on H200: the node image was loaded before the sentence came."""
+    busy = CorralError(Code.PROVIDER_FAILED, "/dev/nvidia0 is in use by process 7")
+
+    async def seen(provider: EmbeddedProvider) -> Observed:
+        absent = {n.name: Machine(n.name, False, False, "10.0.0.1") for n in provider.nodes}
+        provider._memory.observed = Observed(absent, refusal=busy)
+        return provider._memory.observed
+
+    monkeypatch.setattr(EmbeddedProvider, "read_machines", seen)
+    monkeypatch.setattr(bundle, "unpack", lambda *_: pytest.fail("the bundle was read"))
+    file = tmp_path / "one.yaml"
+    file.write_text(GPU_FILE)
+    spec = load_or_raise(file)
+    assert "slurmd" in asyncio.run(use.needs_of(spec)).packages  # for another machine
+    with pytest.raises(CorralError, match="in use by process 7"):
+        asyncio.run(use.use_bundle(spec, tmp_path / "kit.tar.zst"))
