@@ -1,7 +1,10 @@
 """The page at 10,000 nodes and 50,000 jobs: first view, news to 100 viewers, calls, memory.
 
     .venv/bin/python -m benchmarks.web [--nodes 10000] [--jobs 50000] [--viewers 100]
-        [--rounds 9] [--turns 4] [--rest 30] [--settle 5]
+        [--rounds 9] [--turns 4] [--rest 30] [--settle 5] [--private 20]
+
+With ``--private`` Slurm hides users from each other (PrivateData): so many users look, each with an
+own poller, and each is sent the own jobs. Only calls, news and memory are measured then.
 
 A separate process plays slurmrestd: its nodes and jobs are complete copies of recorded ones
 (24.11, v0.0.42), so that answers are as long as the real ones. The page's server is the real one.
@@ -19,7 +22,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,12 +49,28 @@ NODES = "/api/nodes?layout=columns"
 SHORT_MS = 50
 """The browser reports frames from here on."""
 STATES = ("RUNNING", "PENDING", "PENDING", "COMPLETED")
+ALTERED_S = 330.0
+"""Until then each of them must be seen."""
+ALTERED: dict[str, Callable[[str], dict[str, Any]]] = {
+    "name": lambda mark: {"name": mark},
+    "priority": lambda mark: {"priority": _number(int(mark))},
+    "held": lambda mark: {"priority": _number(9), "hold": False, "state_reason": "Priority"},
+    "reason": lambda mark: {"state_reason": f"Resources{mark}"},
+    "limit": lambda mark: {"time_limit": _number(int(mark))},
+    "start_at": lambda mark: {"start_time": _number(1_900_000_000 + int(mark))},
+}
+"""What may change of a job without another state, by the page's column."""
+
+
+def _number(value: int) -> dict[str, Any]:
+    return {"set": True, "infinite": False, "number": value}
 
 
 class Slurm:
     """slurmrestd with many nodes and jobs; ``POST /change`` changes one of each."""
 
-    def __init__(self, nodes: int, jobs: int) -> None:
+    def __init__(self, nodes: int, jobs: int, *, private: bool = False) -> None:
+        self.private = private
         kept = {
             w: json.loads((RECORDED / f"{w}.json").read_text())["body"]
             for w in ("nodes", "jobs", "partitions", "ping", "job")
@@ -73,6 +92,7 @@ class Slurm:
             record["features"] = record["active_features"] = marks
             self.nodes.append(json.dumps(record, indent=2))
         self.jobs, self.states, self.listing = [], [], b""
+        self.of_user: dict[str, list[int]] = {}
         for number in range(1, jobs + 1):
             state = STATES[number % 4]
             record = {
@@ -84,6 +104,7 @@ class Slurm:
             }
             self.jobs.append(json.dumps(record, indent=2))
             self.states.append(state)
+            self.of_user.setdefault(str(record["user_name"]), []).append(number - 1)
 
     async def list(self, request: Request) -> Response:
         """All nodes, jobs or partitions."""
@@ -93,18 +114,25 @@ class Slurm:
             return JSONResponse(self.kept[what])
         if int(request.query_params.get("update_time", 0)) >= self.at[what]:
             return Response(status_code=304)
+        user = request.headers.get("x-slurm-user-name", "")
         meta = {k: v for k, v in self.kept[what].items() if k not in (what, "last_update")}
         stamp = {"set": True, "infinite": False, "number": self.at[what]}
         end = json.dumps({"last_update": stamp, **meta})[1:]
 
         async def body() -> AsyncIterator[bytes]:
             yield f'{{"{what}": ['.encode()
-            rows = self.nodes if what == "nodes" else self.jobs
+            rows = self.nodes if what == "nodes" else self.seen_by(user)
             for at in range(0, len(rows), 50):
                 yield (("," if at else "") + ",".join(rows[at : at + 50])).encode()
             yield f"], {end}".encode()
 
         return StreamingResponse(body(), media_type="application/json")
+
+    def seen_by(self, user: str) -> list[str]:
+        """The jobs that a user is sent."""
+        if not self.private:
+            return self.jobs
+        return [self.jobs[place] for place in self.of_user.get(user, ())]
 
     async def state(self, request: Request) -> Response:
         """State of each job."""
@@ -122,7 +150,17 @@ class Slurm:
 
     async def user(self, request: Request) -> Response:
         """A user without rights."""
-        return JSONResponse({"users": [{"name": "user1", "administrator_level": ["None"]}]})
+        name = request.path_params["n"]
+        return JSONResponse({"users": [{"name": name, "administrator_level": ["None"]}]})
+
+    async def alter(self, request: Request) -> Response:
+        """Change one column of a pending job, whose state stays."""
+        place = int(request.query_params["job"]) - 1
+        job = json.loads(self.jobs[place])
+        job |= ALTERED[request.query_params["column"]](request.query_params["mark"])
+        self.jobs[place] = json.dumps(job, indent=2)
+        self.at["jobs"] += 1
+        return Response()
 
     async def change(self, request: Request) -> Response:
         """Change a node and a job."""
@@ -159,25 +197,27 @@ class Slurm:
                 Route(f"{base}/{{what}}", self.list),
                 Route("/slurmdb/v0.0.42/user/{n}", self.user),
                 Route("/change", self.change, methods=["POST"]),
+                Route("/alter", self.alter, methods=["POST"]),
                 Route("/shift", self.shift, methods=["POST"]),
                 Route("/count", self.count),
             ]
         )
 
 
-def serve(nodes: int, jobs: int) -> None:
-    """Play slurmrestd on a free port, which is printed first."""
+def serve(nodes: int, jobs: int, *, private: bool) -> None:
+    """Play slurmrestd on a free port, which is printed when all of it is made."""
+    app = Slurm(nodes, jobs, private=private).app()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(listening.getsockname()[1], flush=True)
-        config = uvicorn.Config(Slurm(nodes, jobs).app(), log_level="error")
+        config = uvicorn.Config(app, log_level="error")
         uvicorn.Server(config).run(sockets=[listening])
 
 
 @contextmanager
-def player(nodes: int, jobs: int) -> Iterator[str]:
+def player(nodes: int, jobs: int, *, private: bool = False) -> Iterator[str]:
     """A process that plays slurmrestd; its address."""
     argv = [sys.executable, "-m", "benchmarks.web", "--serve"]
-    argv += [f"--nodes={nodes}", f"--jobs={jobs}"]
+    argv += [f"--nodes={nodes}", f"--jobs={jobs}", f"--private={int(private)}"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         try:
             port = process.stdout.readline().strip() if process.stdout else ""
@@ -197,8 +237,8 @@ def session_headers(reply: httpx.Response) -> dict[str, str]:
     return {"x-csrf-token": reply.json()["csrf"]}
 
 
-def token() -> str:
-    claims = {"exp": int(time.time()) + 36000, "sun": "user1"}
+def token(user: str = "user1") -> str:
+    claims = {"exp": int(time.time()) + 36000, "sun": user}
     parts = [
         base64.urlsafe_b64encode(json.dumps(p).encode()).decode().rstrip("=")
         for p in ({"alg": "HS256"}, claims)
@@ -213,9 +253,15 @@ def memory(pid: int, what: str) -> float:
     return 0.0
 
 
-async def view(http: httpx.AsyncClient, mark: str, ready: asyncio.Event, seen: list[float]) -> None:
+async def view(  # one call site each
+    http: httpx.AsyncClient,
+    mark: str,
+    ready: asyncio.Event,
+    seen: list[float],
+    awaited: Collection[str] = ("node", "job"),
+) -> None:
     """Read events until the changed node and the changed job have both arrived."""
-    missing = {"node", "job"}
+    missing = {*awaited}
     async with http.stream("GET", "/api/events", timeout=120) as reply:
         async for line in reply.aiter_lines():
             ready.set()
@@ -267,6 +313,103 @@ async def watched(
     }
 
 
+QUERIES = ("user=user3", "train-31", "train", "nodes=node0")
+"""What is typed: a key, a word of few jobs, one of all jobs, a node."""
+
+
+async def filtered(http: httpx.AsyncClient) -> dict[str, Any]:
+    """The page's own question for the first page of a filter: arrays are one row. None is kept."""
+    figures = dict[str, Any]()
+    for query in QUERIES:
+        took = list[float]()
+        for limit in range(100, 95, -1):
+            asked = {"show": "all", "q": query, "by": "id", "down": "true", "arrays": "true"}
+            begin = time.monotonic()
+            reply = await http.get("/api/jobs", params={**asked, "offset": 0, "limit": limit})
+            reply.raise_for_status()
+            took.append(time.monotonic() - begin)
+        words = f"a page of all jobs, {query}, median / worst of 5, s"
+        figures[words] = f"{median(took):.3f} / {max(took):.3f}"
+    return figures
+
+
+async def altered(http: httpx.AsyncClient, slurm: httpx.AsyncClient) -> dict[str, Any]:
+    """When a viewer sees what changes of jobs whose states stay: each column, of another job."""
+    jobs = {column: 5 + 4 * number for number, column in enumerate(ALTERED)}  # each is pending
+    before = {column: await row_of(http, job) for column, job in jobs.items()}
+    ready, seen = asyncio.Event(), dict[int, float]()
+
+    async def watch() -> None:
+        async with http.stream("GET", "/api/events", timeout=ALTERED_S) as reply:
+            async for line in reply.aiter_lines():
+                ready.set()
+                event = json.loads(line[6:]) if line.startswith("data: ") else {}
+                for row in event.get("jobs", ()):
+                    seen.setdefault(row[0], time.monotonic())
+                if seen.keys() >= {*jobs.values()}:
+                    return
+
+    watching = asyncio.create_task(watch())
+    await ready.wait()
+    begin = time.monotonic()
+    for number, (column, job) in enumerate(jobs.items()):
+        asked = {"job": job, "column": column, "mark": 700 + number}
+        (await slurm.post("/alter", params=asked)).raise_for_status()
+    await asyncio.wait_for(watching, ALTERED_S)
+    for column, job in jobs.items():
+        if (await row_of(http, job))[column] == before[column][column]:
+            raise SystemExit(f"{column} of job {job} is as before")
+    words = f"{', '.join(jobs)} of jobs whose states stay, all seen after, s"
+    return {words: round(max(seen.values()) - begin, 1)}
+
+
+async def row_of(http: httpx.AsyncClient, job: int) -> dict[str, Any]:
+    """A job as the list has it."""
+    answer = (await http.get("/api/jobs", params={"q": f"id={job}"})).raise_for_status().json()
+    return dict(zip(answer["columns"], answer["rows"][0], strict=True))
+
+
+async def private(url: str, slurm: str, pid: int, size: Size, users: int) -> dict[str, Any]:
+    """Calls, news and memory where each user has an own poller."""
+    figures: dict[str, Any] = {}
+    limits = httpx.Limits(max_connections=20)
+    sessions = [httpx.AsyncClient(base_url=url, limits=limits, timeout=120) for _ in range(users)]
+    begin = time.monotonic()
+    for number, http in enumerate(sessions):
+        # Job 4, which /change changes, is user4's; all others see the node alone.
+        reply = await http.post("/api/login", json={"token": token(f"user{number + 4}")})
+        http.headers.update(session_headers(reply))
+        (await http.get("/api/cluster")).raise_for_status()
+    figures[f"first polls of {users} users, s"] = round(time.monotonic() - begin, 2)
+    async with httpx.AsyncClient(base_url=slurm) as control:
+        delays = list[float]()
+        for turn in range(size.turns):
+            ready, seen = [asyncio.Event() for _ in sessions], list[float]()
+            mark = f"mark-{turn}-"
+            awaited = [{"node", "job"} if not at else {"node"} for at in range(users)]
+            each = zip(sessions, ready, awaited, strict=True)
+            views = [asyncio.create_task(view(h, mark, e, seen, w)) for h, e, w in each]
+            await asyncio.gather(*(event.wait() for event in ready))
+            await asyncio.sleep(size.settle)
+            if not turn:
+                before, begin = (await control.get("/count")).json(), time.monotonic()
+                await asyncio.sleep(size.rest)
+                took = time.monotonic() - begin
+                calls = ((await control.get("/count")).json() - before) / took * 60
+                figures[f"calls a minute, {users} users"] = round(calls, 1)
+            changed = time.monotonic()
+            await control.post(f"/change?mark={mark}")
+            await asyncio.gather(*views)
+            delays.append(max(seen) - changed)
+    words = f"news seen by all of {users} users, median / worst of {size.turns}, s"
+    figures[words] = f"{median(delays):.2f} / {max(delays):.2f}"
+    figures["server memory, MiB"] = round(memory(pid, "VmRSS"))
+    figures["server memory at most, MiB"] = round(memory(pid, "VmHWM"))
+    for http in sessions:
+        await http.aclose()
+    return figures
+
+
 async def measure(url: str, slurm: str, pid: int, size: Size) -> dict[str, Any]:
     limits = httpx.Limits(max_connections=size.viewers + 20)
     figures: dict[str, Any] = {}
@@ -287,16 +430,16 @@ async def measure(url: str, slurm: str, pid: int, size: Size) -> dict[str, Any]:
             weight += reply.num_bytes_downloaded
         figures["first view by HTTP, s"] = round(time.monotonic() - begin, 3)
         figures["its weight as transferred, kB"] = round(weight / 1000)
-        begin = time.monotonic()
-        (await http.get("/api/jobs?show=waiting&q=user=user3")).raise_for_status()
-        figures["one page of 50,000 jobs, filtered, s"] = round(time.monotonic() - begin, 3)
+        figures |= await filtered(http)
         async with httpx.AsyncClient(base_url=slurm) as control:
             for many in (1, size.viewers):
                 figures |= await watched(http, control, many, size)
+            figures |= await altered(http, control)
         cookies = [{"name": c.name, "value": c.value, "url": url} for c in http.cookies.jar]
         took, weights = await asyncio.to_thread(in_browser, url, cookies, secret, size.rounds)
         figures["its weight in Chromium, kB"] = round(max(weights) / 1000) if weights else "-"
         figures |= await asyncio.to_thread(frames, url, slurm, cookies, secret)
+        figures |= await asyncio.to_thread(typed, url, cookies, secret)
         for word, pick in (("best", min), ("median", median), ("worst", max)):
             figures[f"in Chromium, {word} of {len(took)}, s"] = (
                 round(pick(took), 2) if took else "-"
@@ -351,6 +494,38 @@ def in_browser(
                 took.append(time.monotonic() - begin)
                 weights.append(page.evaluate(TRANSFERRED))
     return took, weights
+
+
+ROW_MS = """async (word) => {
+    const row = () => document.querySelector("tr[data-job], tr.array");
+    const before = row()?.textContent;
+    const box = document.querySelector("[aria-label='Filter jobs']");
+    const drawn = new Promise((done) => new MutationObserver(() => {
+        if (row() && row().textContent !== before) done(performance.now());
+    }).observe(document.querySelector("main") ?? document.body,
+        { childList: true, subtree: true, characterData: true }));
+    const begin = performance.now();
+    box.value = word;
+    box.dispatchEvent(new Event("input", { bubbles: true }));
+    const late = new Promise((_, fail) => setTimeout(() => fail(new Error("no row")), 20000));
+    return await Promise.race([drawn, late]) - begin;
+}"""
+
+
+def typed(url: str, cookies: list[dict[str, Any]], secret: str) -> dict[str, Any]:
+    """Milliseconds from the last key of a word to the first row of its list, in a browser."""
+    took = list[float]()
+    with chromium() as browser:
+        if browser is None:
+            return {}
+        with tab(browser, cookies, secret) as page:
+            page.goto(f"{url}/#jobs")
+            page.wait_for_selector("tr[data-job]")
+            for number in (31, 399, 412, 277, 5):
+                took.append(page.evaluate(ROW_MS, f"train-{number}"))
+                page.wait_for_timeout(300)
+    word = "from a key to the first row, a word, median / worst of 5, ms"
+    return {word: f"{median(took):.0f} / {max(took):.0f}"}
 
 
 WATCH = """async () => {
@@ -410,17 +585,29 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--rest", type=float, default=REST_S)
     parser.add_argument("--settle", type=float, default=SETTLE_S)
+    parser.add_argument(
+        "--private", type=int, default=0, help="users that are hidden from each other"
+    )
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        serve(args.nodes, args.jobs)
+        serve(args.nodes, args.jobs, private=bool(args.private))
         return
     if shutil.which("chromium"):
         required("playwright")
     size = Size(args.viewers, args.rounds, args.turns, args.rest, args.settle)
-    with player(args.nodes, args.jobs) as slurm, page(slurm) as (server, url):
+    hidden = bool(args.private)
+    with (
+        player(args.nodes, args.jobs, private=hidden) as slurm,
+        page(slurm, private=hidden) as (server, url),
+    ):
         print(f"{'load before':50} {Path('/proc/loadavg').read_text().split()[0]}")
-        for what, figure in asyncio.run(measure(url, slurm, server.pid, size)).items():
+        work = (
+            private(url, slurm, server.pid, size, args.private)
+            if hidden
+            else measure(url, slurm, server.pid, size)
+        )
+        for what, figure in asyncio.run(work).items():
             print(f"{what:50} {figure}")
 
 

@@ -210,7 +210,7 @@ class Job:
     @property
     def array(self) -> str:
         """The number of the array that it is a task of, "" for any other job."""
-        label = array_label(self.label)
+        label = array_label(self.label) if "_" in self.label else None  # of 50,000 few have it
         return str(label.array) if label else ""
 
     @property

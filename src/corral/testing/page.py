@@ -10,12 +10,15 @@ from contextlib import contextmanager
 
 
 @contextmanager
-def page(slurm: str, *, cluster: str = "big") -> Generator[tuple[subprocess.Popen[str], str]]:
+def page(
+    slurm: str, *, cluster: str = "big", private: bool = False
+) -> Generator[tuple[subprocess.Popen[str], str]]:
     """Start the page's server and end it afterwards.
 
     Args:
         slurm: where slurmrestd answers, such as ``http://127.0.0.1:6820``.
         cluster: the name that the page shows.
+        private: Slurm hides users from each other.
 
     Yields:
         Its process, whose memory may be measured, and its address.
@@ -24,7 +27,7 @@ def page(slurm: str, *, cluster: str = "big") -> Generator[tuple[subprocess.Pope
         RuntimeError: it ended before it listened.
     """
     # Three of the fields of corral.web.settings.Settings, which this room may not import.
-    settings = {"cluster": cluster, "rest": slurm, "private": False}
+    settings = {"cluster": cluster, "rest": slurm, "private": private}
     argv = [sys.executable, "-m", "corral.web"]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

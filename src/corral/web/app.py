@@ -104,13 +104,15 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
             max_viewers=settings.max_viewers,
             changed=changed,
             first=first,
+            pollers=lambda: pollers.watched,
         )
 
+    pollers = Pollers(poller, lambda: private_data.hidden)
     state = State(
         settings=settings,
         rest=rest,
         sessions=sessions,
-        pollers=Pollers(poller, lambda: private_data.hidden),
+        pollers=pollers,
         past=PastJobs(rest, _spare(settings, declared, rest), gpus=lambda: _gpus(declared)),
         audit=Audit(settings.audit),
         background=Background(),

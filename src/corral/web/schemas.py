@@ -290,12 +290,17 @@ class Counts(TypedDict):
 
 
 class Head(TypedDict):
-    """The state of Slurm's daemons."""
+    """The state of Slurm's daemons.
+
+    seen_at: when Slurm answered last; jobs_at: when all of each job was read last. From 5,000 jobs
+    on a poll has the states of all and each job whose state changed.
+    """
 
     rev: int
     nodes_rev: int
     jobs_rev: int
     seen_at: float
+    jobs_at: float
     trouble: str
     unread: str
     release: str
@@ -319,9 +324,10 @@ class LiveState(Head):
 
 
 class LiveAge(TypedDict):
-    """An event while nothing changes: when Slurm answered last, and the time now."""
+    """An event while nothing changes: how old the state is, as in its head, and the time now."""
 
     seen_at: float
+    jobs_at: float
     at: float
 
 
@@ -388,13 +394,18 @@ class UserCount(TypedDict):
 
 
 class ChosenJobs(TypedDict):
-    """A selection of jobs; others: jobs of other users, which are left out."""
+    """A selection of jobs; others: jobs of other users, which are left out.
+
+    nodes: where those of them run, as a hostlist; "" where none has begun.
+    """
 
     targets: list[str]
     tasks: int
     exact: bool
     users: list[UserCount]
     others: int
+    nodes: str
+    node_count: int
 
 
 class FailedOne(TypedDict):
@@ -561,12 +572,19 @@ ClusterCurves = TypedDict(
 
 
 class JobUse(TypedDict):
-    """What an ended job used of what it was given: processor seconds, MiB; None: not measured."""
+    """What an ended job used of what it was given: processor seconds, MiB; None: not measured.
+
+    gpu_s: seconds that its GPUs were busy, of all together; why_no_gpus: why these are unknown.
+    """
 
     cpu_s: float | None
     cpu_given_s: float | None
     memory: float | None
     memory_given: float | None
+    gpus: int | None
+    gpu_s: float | None
+    gpu_given_s: float | None
+    why_no_gpus: str
 
 
 class Diagnosis(TypedDict):
@@ -1254,11 +1272,15 @@ class IdleGpu(TypedDict):
 
 
 class RunningJob(TypedDict):
-    """A running job; known: GPUs that were measured, use: their mean, 0 to 1."""
+    """A running job, or the running tasks of an array; known: GPUs that were measured.
+
+    use: their mean, 0 to 1; idle: the first of them, idle_count: all; start_at: of the oldest task.
+    """
 
     id: int
     label: str
     name: str
+    array: ArrayRow | None
     start_at: int | None
     limit: int | None
     cpus: int
@@ -1267,6 +1289,7 @@ class RunningJob(TypedDict):
     known: int
     use: float | None
     idle: list[IdleGpu]
+    idle_count: int
 
 
 class PendingReason(TypedDict):
@@ -1338,13 +1361,19 @@ class WorkHours(TypedDict):
 
 
 class EfficiencyRow(TypedDict):
-    """An ended job: shares used of what it asked for, hours not used; null: not measured."""
+    """An ended job, or an array's: shares used of what was asked for, hours not; null: unknown.
+
+    Of an array elapsed is the sum, end_at, cpus, gpus and memory are the newest task's, shares are
+    means over the tasks that were measured.
+    """
 
     id: int
     label: str
     name: str
     state: str
     kind: Kind
+    array: ArrayRow | None
+    measured: int
     end_at: int | None
     elapsed: float
     cpus: int

@@ -444,7 +444,7 @@ def test_an_event_holds_what_changed_and_no_more() -> None:
         rest = FakeRest()
         async with Page(rest) as page:
             await page.login()
-            await page.get("nodes")
+            await page.get("cluster")
             poller = page.app.state.corral.pollers.of("kim")
             queue: asyncio.Queue[bytes] = asyncio.Queue(4)
             poller._viewers.add(queue)

@@ -26,12 +26,19 @@ T = TypeVar("T")
 class Memory(Generic[T]):
     """What the records of the last complete answer were read as: an equal text is not read again.
 
-    Of 10,000 nodes few change between two answers, and the others are in the same order. Only a
-    text's length and hash (64 bits, another key in each process) are kept.
+    Of 10,000 nodes and 50,000 jobs few change between two answers, and the others are in the same
+    order; after one that came or went the place of the next is looked up. Only a text's length and
+    hash (64 bits, another key in each process) are kept.
     """
 
     def __init__(self) -> None:
         self.last: list[tuple[int, int, T | None]] = []
+        self.places: dict[int, int] = {}
+
+    def keep(self, seen: list[tuple[int, int, T | None]]) -> None:
+        """Remember a complete answer."""
+        self.last = seen
+        self.places = {mark: place for place, (_, mark, _) in enumerate(seen)}
 
 
 class RecordStream(Generic[T]):
@@ -55,6 +62,7 @@ class RecordStream(Generic[T]):
         self.unread = 0
         self.known = 0
         self._seen: list[tuple[int, int, T | None]] = []
+        self._place = 0  # in the memory, of the next record
         self._key = re.compile(rf'"{re.escape(key)}"\s*:\s*\[')
         self._name = key
         self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
@@ -98,9 +106,7 @@ class RecordStream(Generic[T]):
                     break  # not complete yet, or never: then the limit ends it
                 if end == len(text) and text[end - 1] not in '}]"':
                     break  # a bare number may go on in the next bytes
-                value = self._tried(record)
-                if self._memory is not None:
-                    self._seen.append((end - at, hash(text[at:end]), value))
+                value = self._read_new(record, text, at, end)
             else:
                 end, value = known
             at = end
@@ -114,15 +120,29 @@ class RecordStream(Generic[T]):
             self._limit()
 
     def _recalled(self, text: str, at: int) -> tuple[int, T | None] | None:
-        place = len(self._seen)
-        if self._memory is None or place >= len(self._memory.last):
+        if self._memory is None or self._place >= len(self._memory.last):
             return None
-        size, mark, value = self._memory.last[place]
+        size, mark, value = self._memory.last[self._place]
         end = at + size
         if end > len(text) or hash(text[at:end]) != mark:
             return None
-        self._seen.append(self._memory.last[place])
+        self._seen.append(self._memory.last[self._place])
+        self._place += 1
         return end, value
+
+    def _read_new(self, record: object, text: str, at: int, end: int) -> T | None:
+        """What a record is read as that is not the next one of the last answer."""
+        if self._memory is None:
+            return self._tried(record)
+        mark = hash(text[at:end])
+        place = self._memory.places.get(mark)
+        if place is not None and self._memory.last[place][0] == end - at:
+            value = self._memory.last[place][2]
+        else:
+            place, value = self._place, self._tried(record)
+        self._place = place + 1
+        self._seen.append((end - at, mark, value))
+        return value
 
     def _tried(self, record: object) -> T | None:
         if not isinstance(record, dict):
@@ -154,7 +174,7 @@ class RecordStream(Generic[T]):
                 tail=text[:200],
             ) from error
         if self._memory is not None and self._state == _BEHIND:
-            self._memory.last = self._seen
+            self._memory.keep(self._seen)
         if not isinstance(document, dict):
             raise CorralError(
                 Code.PARSE_FAILED, f"Slurm's answer about {self._name} is not an object"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +23,7 @@ from corral.errors import Code, CorralError
 NODES_AT_MOST: Final = 65536
 _RANGE: Final = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _SPAN: Final = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
+_DIGITS: Final = re.compile(r"[0-9]{1,9}")
 _NUMBERED: Final = re.compile(r"(.*[^0-9])([0-9]{1,9})")
 
 
@@ -35,6 +36,9 @@ class _Range:
     @property
     def size(self) -> int:
         return self.high - self.low + 1
+
+    def has(self, digits: str) -> bool:
+        return self.low <= int(digits) <= self.high and str(int(digits)).zfill(self.width) == digits
 
     def numbers(self) -> list[str]:
         return [str(n).zfill(self.width) for n in range(self.low, self.high + 1)]
@@ -81,6 +85,52 @@ def expand(hostlist: str, *, strict: bool = False) -> list[str]:
     if sum(map(_size, terms)) > NODES_AT_MOST:
         raise _broken(hostlist, f"more than {NODES_AT_MOST} names")
     return [name for term in terms for name in _names(term)]
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The names of a hostlist as ranges: whether a name is one of them is asked without making all.
+
+    Args:
+        terms: as ``hosts`` reads them.
+    """
+
+    terms: tuple[tuple[_Part, ...], ...]
+
+    def __len__(self) -> int:
+        return sum(map(_size, self.terms))
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and any(_has(term, name) for term in self.terms)
+
+    def __iter__(self) -> Iterator[str]:
+        return (name for term in self.terms for name in _each_name(term))
+
+    def meets(self, others: Hosts) -> bool:
+        """Whether they have a name in common; the names of the shorter list are looked up."""
+        few, many = (self, others) if len(self) <= len(others) else (others, self)
+        return any(name in many for name in few)
+
+
+def hosts(hostlist: str, *, strict: bool = False) -> Hosts:
+    """A hostlist as ranges, which take the same memory however many names they have.
+
+    Args:
+        hostlist: the text.
+        strict: as of ``expand``.
+
+    Raises:
+        CorralError: PARSE_FAILED, the grammar is broken, or there are more than 65,536 names.
+    """
+    read = Hosts(tuple(_read(hostlist, strict=strict)))
+    if len(read) > NODES_AT_MOST:
+        raise _broken(hostlist, f"more than {NODES_AT_MOST} names")
+    return read
+
+
+def split(text: str) -> list[str]:
+    """Split at the commas outside brackets: ``n[0,2],a`` gives ``n[0,2]`` and ``a``."""
+    return _terms(text, strict=False)
 
 
 def count(hostlist: str, *, strict: bool = True) -> int:
@@ -213,8 +263,27 @@ def _size(parts: tuple[_Part, ...]) -> int:
 
 
 def _names(parts: tuple[_Part, ...]) -> list[str]:
+    return list(_each_name(parts))
+
+
+def _each_name(parts: tuple[_Part, ...]) -> Iterator[str]:
     choices = [
         [part] if isinstance(part, str) else [n for numbers in part for n in numbers.numbers()]
         for part in parts
     ]
-    return ["".join(name) for name in itertools.product(*choices)]
+    return ("".join(name) for name in itertools.product(*choices))
+
+
+def _has(parts: tuple[_Part, ...], name: str) -> bool:
+    """Whether one term gives a name: its texts and its numbers follow each other in it."""
+    if not parts:
+        return not name
+    first, rest = parts[0], parts[1:]
+    if isinstance(first, str):
+        return name.startswith(first) and _has(rest, name[len(first) :])
+    digits = _DIGITS.match(name)
+    # Between two brackets without a text any digit may be the last of the first number.
+    ends = range(digits.end() if digits else 0, 0, -1)
+    return any(
+        any(numbers.has(name[:end]) for numbers in first) and _has(rest, name[end:]) for end in ends
+    )

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from corral.slurm.records import Job, Node
 from corral.web.slurm.choices import free_on
-from corral.web.slurm.search import is_users, parse
+from corral.web.slurm.search import hostlist_of, is_users, parse
 from corral.web.slurm.snapshot import Snapshot, job_kind, node_kind
 
 MOST: Final = 20
@@ -93,7 +93,8 @@ def results(now: Snapshot, query: str, users: Collection[str] | None) -> dict[st
     """Jobs, nodes and users that a query finds.
 
     Jobs as in their list: words and ``key=value``. A node by words in its name, state, reason,
-    partitions and features, a user by the name; of ``key=value`` there are no nodes and users.
+    partitions and features, or a hostlist that has it, a user by the name; of ``key=value`` there
+    are no nodes and users.
 
     Args:
         now: the state.
@@ -127,7 +128,12 @@ def results(now: Snapshot, query: str, users: Collection[str] | None) -> dict[st
 def _node_has(node: Node, words: list[str]) -> bool:
     texts = (node.name, str(node.state), node.reason, *node.partitions, *node.active_features)
     lower = [text.lower() for text in texts]
-    return all(any(word in text for text in lower) for word in words)
+    return all(any(word in text for text in lower) or _lists(word, lower[0]) for word in words)
+
+
+def _lists(word: str, name: str) -> bool:
+    listed = hostlist_of(word)
+    return listed is not None and name in listed
 
 
 def _by_user(jobs: Collection[Job]) -> dict[str, dict[str, Any]]:

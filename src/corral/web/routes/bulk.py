@@ -17,6 +17,7 @@ from corral.runtime.tasks import concurrently
 from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.read import ADMINISTRATOR
+from corral.spec.slurm.hostlist import fold
 from corral.web import schemas
 from corral.web.routes.nodes import NAME
 from corral.web.slurm.search import SHOWN, parse
@@ -87,6 +88,8 @@ async def chosen_jobs(
             "exact": made.exact,
             "users": [{"user": user, "count": count} for user, count in made.users.items()],
             "others": made.others,
+            "nodes": fold(sorted(made.nodes)),
+            "node_count": len(made.nodes),
         }
 
     return await asyncio.to_thread(body)  # of 50,000 jobs

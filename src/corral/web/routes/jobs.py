@@ -8,6 +8,8 @@ somebody else's job, so that what Slurm would refuse is refused here already.
 from __future__ import annotations
 
 import asyncio
+import math
+import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,10 +31,13 @@ from corral.slurm.rest.write import faults_of
 from corral.slurm.tres import asked
 from corral.web import schemas
 from corral.web.openapi import file_of
+from corral.web.routes.my_work import busy_gpus
 from corral.web.routes.view import packed_of
-from corral.web.slurm.arrays import array_rows, grouped
+from corral.web.slurm.arrays import array_rows, page_of_groups
 from corral.web.slurm.choices import filter_words
 from corral.web.slurm.commands import ByCommands
+from corral.web.slurm.efficiency import DAY_S, seconds_of
+from corral.web.slurm.response_cache import CachedResponse
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
 from corral.web.slurm.snapshot import job_fields, job_rows
 from corral.web.state import (
@@ -64,6 +69,8 @@ SILENT_S: Final = 0.5
 """The same while slurmctld is known not to answer."""
 _DECIDED: Final = (Code.LOGIN_REFUSED, Code.FORBIDDEN)
 """Slurm has answered: the viewer may not see it."""
+MOST_DAYS: Final = 30
+"""How far back metrics are asked for how busy the GPUs of an ended job were."""
 MOST_TASKS: Final = 100_000
 """Of an array whose tasks overlap: they are made to be counted."""
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
@@ -151,10 +158,9 @@ def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> 
     """One page of a list; ``total``: how many rows there are, ``jobs``: how many jobs those are."""
     if not arrays:
         return {"total": len(listed), **job_rows(listed[offset : offset + limit])}
-    groups = grouped(listed)
-    page = groups[offset : offset + limit]
+    page, total = page_of_groups(listed, offset, limit)
     return {
-        "total": len(groups),
+        "total": total,
         "jobs": len(listed),
         "arrays": array_rows(page),
         **job_rows(group[0] for group in page),
@@ -327,19 +333,44 @@ async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
 async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
     """What an ended job used of what it was given, as accounting has it; null: nothing measured.
 
-    ``cpu_given_s`` is its processors times its run time. Memory is in MiB.
+    ``cpu_given_s`` is its processors times its run time, ``gpu_given_s`` its GPUs times that.
+    Memory is in MiB. How busy its GPUs were is for its owner and operators.
     """
     record = await _known(state, session, job_id)
     used = await state.past.use(session.login, job_id)
     elapsed = record.elapsed
     if elapsed is None and record.start_at and record.end_at:
         elapsed = record.end_at - record.start_at
+    busy = await _gpu_seconds(state, session, record)
+    exact = record.gpus if record.gpus_exact else None
     return {
+        "gpus": exact,
+        "gpu_s": None
+        if busy.value is None or not exact
+        else min(busy.value, exact * (elapsed or 0)),
+        "gpu_given_s": exact * elapsed if exact and elapsed else None,
+        "why_no_gpus": busy.why,
         "cpu_s": used.cpu_s,
         "cpu_given_s": record.cpus * elapsed if elapsed else None,
         "memory": used.memory,
         "memory_given": record.memory or None,
     }
+
+
+async def _gpu_seconds(state: State, session: Session, job: Job) -> CachedResponse[float]:
+    """How long the GPUs of an ended job were busy, of all together; why that is unknown."""
+    if not job.gpus or not job.ended or not job.start_at:
+        return CachedResponse()
+    if job.user != session.user and not session.operates:
+        return CachedResponse(why=f"only {job.user} and operators see it")
+    days = math.ceil((time.time() - (job.end_at or time.time())) / DAY_S) + 1
+    if days > MOST_DAYS:
+        return CachedResponse(why=f"metrics are asked for {MOST_DAYS} days at most")
+    measured = replace(job, elapsed=job.elapsed or int(seconds_of(job, job.end_at or 0.0)))
+    busy = await busy_gpus(state, f"job {job.id}", [measured], days)
+    seconds = (busy.value or {}).get(job.id)
+    short = "it was short, or metrics have it for a part of its time"
+    return CachedResponse(seconds, busy.at, busy.why or ("" if seconds is not None else short))
 
 
 @router.get("/{job_id}/extras", response_model=schemas.Extras)
@@ -413,7 +444,7 @@ async def act(
             hint="ask one of them; a coordinator of its account may use scancel on a node",
         )
     await audited(state, session, action.do, f"job {job_id}", _done(state, session, record, action))
-    poller_of(request, session).nudge()
+    poller_of(request, session).nudge(record.id)
     return {"ok": True}
 
 

@@ -20,6 +20,7 @@ from corral.spec.slurm.hostlist import expand
 from corral.web import schemas
 from corral.web.routes.policy import asked
 from corral.web.slurm import efficiency, quota
+from corral.web.slurm.arrays import grouped
 from corral.web.slurm.efficiency import GpuUse
 from corral.web.slurm.response_cache import CachedResponse
 from corral.web.slurm.snapshot import Snapshot
@@ -35,7 +36,8 @@ MEASURE_S: Final = 8.0
 MOST_NODES: Final = 128
 """Nodes whose GPUs are asked about for one user."""
 NO_METRICS: Final = "this cluster has no metrics (services: metrics)"
-IDS: Final = r"^[0-9]{1,10}(,[0-9]{1,10}){0,199}$"
+IDS: Final = r"^([0-9]{1,10}(,[0-9]{1,10}){0,199})?$"
+Numbers = Annotated[str, Query(pattern=IDS)]
 Name = Annotated[str, Query(max_length=64, pattern=r"^[A-Za-z0-9_.@-]*$")]
 
 
@@ -67,8 +69,9 @@ async def mine(request: Request, session: Viewer, state: Here, user: Name = "") 
     """What a user's jobs have now, against the limits of user, accounts and QOS; running jobs.
 
     In ``rows`` a ``limit`` of null is unlimited, or unknown where ``unknown`` is true; ``used`` is
-    null where Slurm hides others' jobs. ``idle`` has the GPUs of a running job that do nothing;
-    ``known`` counts those that were measured.
+    null where Slurm hides others' jobs. ``idle`` has GPUs of a running job that do nothing,
+    ``idle_count`` how many those are; ``known`` counts those that were measured. The running tasks
+    of an array are one row of ``running``, with their number in ``array``.
     """
     who = _whose(session, user)
     now = await poller_of(request, session).fresh()
@@ -79,7 +82,8 @@ async def mine(request: Request, session: Viewer, state: Here, user: Name = "") 
     gpus = await _gpu_use(state, who.user, active)
     use, waiting = quota.use_of(own), [job for job in own if job.waiting]
     at = time.time()
-    rows = [efficiency.running(job, gpus.value or GpuUse({}, {}), at) for job in active]
+    newest = sorted(active, key=lambda job: -job.id)
+    rows = [efficiency.running(jobs, gpus.value or GpuUse({}, {}), at) for jobs in grouped(newest)]
     return {
         "user": who.user,
         "at": now.seen_at,
@@ -166,27 +170,28 @@ async def _within(answer: Awaitable[T]) -> T:
 
 @router.get("/gpus", response_model=schemas.GpusOfJobs)
 async def gpus(
-    request: Request, session: Viewer, state: Here, ids: Annotated[str, Query(pattern=IDS)]
+    request: Request, session: Viewer, state: Here, ids: Numbers = "", arrays: Numbers = ""
 ) -> dict[str, Any]:
     """How busy the GPUs of running jobs are, one's own and for operators those of others.
 
-    ``ids`` are numbers of jobs with commas between them, at most 200. Others, and jobs that do not
-    run or have no GPUs, are left out.
+    ``ids`` are numbers of jobs with commas between them, at most 200, ``arrays`` those of arrays,
+    whose running tasks are one row. Others, and jobs that do not run or have no GPUs, are left out.
     """
     now = await poller_of(request, session).fresh()
-    known = (now.jobs.get(int(number)) for number in dict.fromkeys(ids.split(",")))
-    active = [
-        job
-        for job in known
-        if job is not None
-        and job.running
-        and (job.gpus or not job.gpus_exact)
-        and (job.user == session.user or session.operates)
-    ]
-    use = await _gpu_use(state, session.user, active)
-    at = time.time()
+
+    def counts(job: Job) -> bool:
+        mine = job.user == session.user or session.operates
+        return mine and job.running and bool(job.gpus or not job.gpus_exact)
+
+    listed = (now.jobs.get(int(number)) for number in dict.fromkeys(ids.split(",")) if number)
+    single = [job for job in listed if job is not None and counts(job)]
+    named = {*arrays.split(",")} - {""}
+    tasks = [job for job in now.jobs.values() if named and job.array in named and counts(job)]
+    use = await _gpu_use(state, session.user, [*single, *tasks])
+    at, known = time.time(), use.value or GpuUse({}, {})
+    rows = [efficiency.running([job], known, at, together=False) for job in single]
     return {
-        "running": [efficiency.running(job, use.value or GpuUse({}, {}), at) for job in active],
+        "running": rows + [efficiency.running(jobs, known, at) for jobs in grouped(tasks)],
         "measured": {**use.head(), "over_s": use.value.over_s if use.value else 0.0},
     }
 
@@ -265,8 +270,9 @@ async def job_efficiency(
 ) -> dict[str, Any]:
     """What ended jobs used of what they asked for, as shares; null: not measured.
 
-    ``cut``: the newest jobs of the period, of more. ``*_waste`` are hours of GPUs, CPUs and GiB
-    that a job had and did not use.
+    The tasks of an array are one row. ``cut``: the newest of the period, of more. The use of the
+    newest 1,000 jobs and tasks is asked for; ``measured`` counts those of a row that accounting has
+    samples of. ``*_waste`` are hours of GPUs, CPUs and GiB that they had and did not use.
     """
     who = _whose(session, user)
     jobs, why, cut, _ = await _jobs(request, state, who)
@@ -274,20 +280,15 @@ async def job_efficiency(
     if why:
         return {**head, "known": False, "why": why, "cut": False, "why_no_gpus": "", "jobs": []}
     at = time.time()
-    recent, seconds = efficiency.newest(jobs, int(days), at)
-    more = sum(job.ended and (job.end_at or 0) >= at - int(days) * efficiency.DAY_S for job in jobs)
-    uses = await _uses(state, who, recent, seconds, int(days))
-    busy = await _busy(state, who, recent, int(days))
-    rows = [
-        efficiency.row(job, (uses.value or {}).get(job.id), (busy.value or {}).get(job.id))
-        for job in recent
-    ]
-    cut = cut or more > len(recent) >= efficiency.MOST
+    ended = efficiency.newest(jobs, int(days), at)
+    uses = await _uses(state, who, ended.measured, ended.seconds, int(days))
+    busy = await busy_gpus(state, f"user {who.user}", ended.measured, int(days))
+    rows = [efficiency.row(jobs, uses.value or {}, busy.value or {}) for jobs in ended.entries]
     return {
         **head,
         "known": True,
         "why": uses.why,
-        "cut": cut,
+        "cut": cut or ended.cut,
         "why_no_gpus": busy.why,
         "jobs": rows,
     }
@@ -306,12 +307,20 @@ async def _uses(
     )
 
 
-async def _busy(
-    state: State, who: Asked, jobs: list[Job], days: int
+async def busy_gpus(
+    state: State, what: str, jobs: list[Job], days: int
 ) -> CachedResponse[dict[int, float]]:
+    """Seconds that GPUs of ended jobs were busy, by job; why that is unknown.
+
+    Args:
+        state: the server's.
+        what: which jobs those are; an answer is kept for it.
+        jobs: that ended in the last days.
+        days: how many.
+    """
     source = state.figures
     if source is None:
         return CachedResponse(why=NO_METRICS)
     return await state.responses.get(
-        ("busy", who.user, days), KEEP_USES_S, lambda: _within(source.busy(jobs, days))
+        ("busy", what, days), KEEP_USES_S, lambda: _within(source.busy(jobs, days))
     )

@@ -216,7 +216,9 @@ async def events(request: Request, session: Viewer, state: Here) -> LiveView:
                         news = await queue.get()
                 except TimeoutError:
                     # Nothing changed; how fresh that is, is news too.
-                    news = dumps({"seen_at": poller.now.seen_at, "at": time.time()})
+                    now = poller.now
+                    ages = {"seen_at": now.seen_at, "jobs_at": now.jobs_at}
+                    news = dumps({**ages, "at": time.time()})
                 await state.private_data.checked()
                 if state.pollers.of(session.user) is not poller or time.monotonic() >= renew_at:
                     return  # the page connects again: for its own view; as whom its proxy names

@@ -31,10 +31,30 @@ def tasks_of(job: Job) -> Tasks:
 
 def grouped(jobs: Iterable[Job]) -> list[list[Job]]:
     """Jobs of one array together, where the first of them is; any other job alone."""
-    groups = dict[object, list[Job]]()
+    return page_of_groups(jobs)[0]
+
+
+def page_of_groups(
+    jobs: Iterable[Job], offset: int = 0, limit: int | None = None
+) -> tuple[list[list[Job]], int]:
+    """Some of the groups, and how many there are.
+
+    A list is made for an array, and for each job of the page alone: of 50,000 lists the garbage
+    collector goes through all that is known, which takes longer than the rest.
+    """
+    entries, arrays = list[Job | list[Job]](), dict[str, list[Job]]()
     for job in jobs:
-        groups.setdefault(job.array or job.id, []).append(job)
-    return list(groups.values())
+        array = job.array
+        if not array:
+            entries.append(job)
+        elif array in arrays:
+            arrays[array].append(job)
+        else:
+            arrays[array] = [job]
+            entries.append(arrays[array])
+    end = None if limit is None else offset + limit
+    page = entries[offset:end]
+    return [entry if isinstance(entry, list) else [entry] for entry in page], len(entries)
 
 
 def array_rows(groups: Iterable[Sequence[Job]]) -> dict[str, dict[str, Any]]:

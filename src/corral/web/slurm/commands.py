@@ -24,6 +24,7 @@ from corral.slurm.rest import commands, past_jobs, read, write
 from corral.slurm.rest.answers import perhaps_queued
 from corral.slurm.rest.json_values import Record
 from corral.slurm.rest.policy import RestQuestion
+from corral.slurm.rest.stream import Memory
 from corral.slurm.states.jobs import recorded_states
 from corral.web.settings import Declared
 from corral.web.slurm.slurmrest import Login
@@ -102,8 +103,10 @@ class ByCommands:
         """All nodes; no command lists only those changed since."""
         return await self._list(login, "nodes", read.node), 0
 
-    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...], int]:
-        """All jobs that slurmctld knows."""
+    async def jobs(
+        self, login: Login, since: int = 0, memory: Memory[Job] | None = None
+    ) -> tuple[tuple[Job, ...], int]:
+        """All jobs that slurmctld knows; no command lists only those changed since."""
         return await self._list(login, "jobs", read.job), 0
 
     async def partitions(self, login: Login) -> tuple[Partition, ...]:

@@ -12,6 +12,7 @@ from typing import Any, Final
 from corral.slurm.job_use import JobUse, shares
 from corral.slurm.records import Job
 from corral.spec.slurm.hostlist import expand
+from corral.web.slurm.arrays import array_row, grouped
 from corral.web.slurm.node_gpus import given
 from corral.web.slurm.snapshot import job_kind
 
@@ -19,7 +20,11 @@ HOUR_S: Final = 3600.0
 DAY_S: Final = 86400.0
 MIB: Final = 1024.0
 MOST: Final = 500
-"""Jobs of one answer: the newest. A job with its steps is some 10 kB of accounting."""
+"""Entries of one answer, an array is one: the newest."""
+MEASURED: Final = 1000
+"""Jobs and tasks whose use is asked for. One with its steps is some 10 kB of accounting."""
+NAMED: Final = 64
+"""Idle GPUs of one job or array that an answer names."""
 IDLE: Final = 0.05
 """A GPU below that share of its time is idle."""
 SETTLED_S: Final = 600.0
@@ -54,51 +59,107 @@ def hours(jobs: Iterable[Job], days: int, now: float) -> dict[str, Any]:
     return {"days": days, "jobs": count, "gpu_hours": gpu, "gpus_exact": exact, "cpu_hours": cpu}
 
 
-def newest(jobs: Sequence[Job], days: int, now: float) -> tuple[list[Job], int]:
-    """The ended jobs that an answer has, newest first, and how many seconds ago the oldest ended.
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """Ended jobs of a period, as an answer has them.
 
-    So that accounting is asked for the steps of these alone.
+    Attributes:
+        entries: the newest first, the tasks of one array together.
+        measured: the newest of these jobs, whose use is asked for.
+        seconds: how long ago the oldest of those ended.
+        cut: there are more entries.
+    """
+
+    entries: list[list[Job]]
+    measured: list[Job]
+    seconds: int
+    cut: bool
+
+
+def newest(jobs: Sequence[Job], days: int, now: float) -> Ended:
+    """The ended jobs that an answer has, an array as one.
+
+    Accounting is asked for the steps of the newest alone, by the time since the oldest of them.
     """
     since = now - days * DAY_S
     recent = [job for job in jobs if job.ended and job.start_at and (job.end_at or 0) >= since]
-    recent = sorted(recent, key=lambda job: -(job.end_at or 0))[:MOST]
-    oldest = min((job.end_at or 0 for job in recent), default=now)
-    return recent, int(now - oldest) + 60
+    entries = grouped(sorted(recent, key=lambda job: -(job.end_at or 0)))
+    shown = entries[:MOST]
+    by_end = sorted((job for entry in shown for job in entry), key=lambda job: -(job.end_at or 0))
+    measured = by_end[:MEASURED]
+    oldest = min((job.end_at or 0 for job in measured), default=now)
+    return Ended(shown, measured, int(now - oldest) + 60, len(entries) > MOST)
 
 
-def row(job: Job, use: JobUse | None, busy_gpu_s: float | None) -> dict[str, Any]:
-    """One ended job: the shares that it used, and hours that it had and did not use.
+@dataclass(frozen=True, slots=True)
+class _Measure:
+    """A share that one task used, of how much, and the hours of it that were not used."""
+
+    share: float
+    asked: float
+
+    @property
+    def waste(self) -> float:
+        return max(0.0, 1.0 - self.share) * self.asked
+
+
+def row(
+    jobs: Sequence[Job], uses: Mapping[int, JobUse], busy: Mapping[int, float]
+) -> dict[str, Any]:
+    """One ended job, or an array's tasks: the shares that they used, and hours that they did not.
+
+    Of an array shares are means over the tasks that were measured, by their hours.
 
     Args:
-        job: as accounting has it.
-        use: its processors and memory; None where accounting has no samples.
-        busy_gpu_s: seconds that its GPUs were busy, of all together; None: not measured.
+        jobs: as accounting has them, the newest first.
+        uses: processors and memory, by number; none of a job where accounting has no samples.
+        busy: seconds that GPUs were busy, of all of a job together; none: not measured.
     """
-    length = seconds_of(job, job.end_at or 0.0)
-    used = shares(job, length, use, busy_gpu_s)
+    job, lengths = jobs[0], [seconds_of(job, job.end_at or 0.0) for job in jobs]
+    cpu, memory, gpu = list[_Measure](), list[_Measure](), list[_Measure]()
+    for task, length in zip(jobs, lengths, strict=True):
+        used = shares(task, length, uses.get(task.id), busy.get(task.id))
+        hours_ran = length / HOUR_S
+        _note(cpu, used.cpu, task.cpus * hours_ran)
+        _note(memory, used.memory, task.memory / MIB * hours_ran)
+        _note(gpu, used.gpu, (task.gpus or 0) * hours_ran)
     return {
         "id": job.id,
         "label": job.label,
         "name": job.name,
         "state": job.state,
         "kind": job_kind(job),
+        "array": array_row(jobs) if job.array else None,
+        "measured": len(cpu),
         "end_at": job.end_at,
-        "elapsed": length,
+        "elapsed": sum(lengths),
         "cpus": job.cpus,
         "gpus": job.gpus or 0,
-        "gpus_exact": job.gpus is not None and job.gpus_exact,
+        "gpus_exact": all(task.gpus is not None and task.gpus_exact for task in jobs),
         "memory": job.memory,
-        "cpu": used.cpu,
-        "memory_used": used.memory,
-        "gpu": used.gpu,
-        "cpu_waste": _waste(used.cpu, job.cpus * length),
-        "gpu_waste": _waste(used.gpu, (job.gpus or 0) * length),
-        "memory_waste": _waste(used.memory, job.memory / MIB * length),
+        "cpu": _mean(cpu),
+        "memory_used": _mean(memory),
+        "gpu": _mean(gpu),
+        "cpu_waste": _wasted(cpu),
+        "gpu_waste": _wasted(gpu),
+        "memory_waste": _wasted(memory),
     }
 
 
-def _waste(share: float | None, asked: float) -> float | None:
-    return None if share is None else max(0.0, 1.0 - share) * asked / HOUR_S
+def _note(measures: list[_Measure], share: float | None, asked: float) -> None:
+    if share is not None:
+        measures.append(_Measure(share, asked))
+
+
+def _mean(measures: Sequence[_Measure]) -> float | None:
+    asked = sum(each.asked for each in measures)
+    if len(measures) <= 1 or not asked:
+        return measures[0].share if measures else None
+    return sum(each.share * each.asked for each in measures) / asked
+
+
+def _wasted(measures: Sequence[_Measure]) -> float | None:
+    return sum(each.waste for each in measures) if measures else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,27 +177,42 @@ class GpuUse:
     over_s: float = 0.0
 
 
-def running(job: Job, use: GpuUse, now: float) -> dict[str, Any]:
-    """A running job's GPUs: which are idle; ``known`` of them are measured."""
-    mine = [place for node in expand(job.nodes) for place in _places(job, node, use)]
-    measured = [(place, use.shares[place]) for place in mine if place in use.shares]
-    settled = seconds_of(job, now) >= SETTLED_S
+def running(
+    jobs: Sequence[Job], use: GpuUse, now: float, *, together: bool = True
+) -> dict[str, Any]:
+    """GPUs of a running job, or of an array's tasks: which are idle; ``known`` are measured.
+
+    Args:
+        jobs: one, or tasks of one array.
+        use: of their GPUs.
+        now: unix seconds.
+        together: tasks stand for their array, also a single one.
+    """
+    job, shares_of, idle = jobs[0], list[float](), list[dict[str, Any]]()
+    for task in jobs:
+        settled = seconds_of(task, now) >= SETTLED_S
+        mine = [place for node in expand(task.nodes) for place in _places(task, node, use)]
+        for node, index in mine:
+            share = use.shares.get((node, index))
+            if share is None:
+                continue
+            shares_of.append(share)
+            if settled and share < IDLE:
+                idle.append({"node": node, "index": index})
     return {
         "id": job.id,
         "label": job.label,
         "name": job.name,
-        "start_at": job.start_at,
+        "array": array_row(jobs) if together and job.array else None,
+        "start_at": min((task.start_at for task in jobs if task.start_at), default=None),
         "limit": job.limit,
-        "cpus": job.cpus,
-        "gpus": job.gpus or 0,
-        "gpus_exact": job.gpus is not None and job.gpus_exact,
-        "known": len(measured),
-        "use": sum(share for _, share in measured) / len(measured) if measured else None,
-        "idle": [
-            {"node": node, "index": index}
-            for (node, index), share in measured
-            if settled and share < IDLE
-        ],
+        "cpus": sum(task.cpus for task in jobs),
+        "gpus": sum(task.gpus or 0 for task in jobs),
+        "gpus_exact": all(task.gpus is not None and task.gpus_exact for task in jobs),
+        "known": len(shares_of),
+        "use": sum(shares_of) / len(shares_of) if shares_of else None,
+        "idle": idle[:NAMED],
+        "idle_count": len(idle),
     }
 
 

@@ -14,7 +14,7 @@ from corral.inspect.rules import ecc_faults
 from corral.inspect.xids import job_xids
 from corral.slurm.records import Job, Node
 from corral.slurm.tres import indices
-from corral.spec.slurm.hostlist import expand
+from corral.spec.slurm.hostlist import expand, hosts
 
 _VALUES: Final = {
     "corral_gpu_utilization_ratio": "use",
@@ -37,7 +37,7 @@ def jobs_on(node: str, jobs: Iterable[Job]) -> list[Job]:
 
 def _on(node: str, job: Job) -> bool:
     several = "[" in job.nodes or "," in job.nodes
-    return job.nodes == node or (several and node in expand(job.nodes))
+    return job.nodes == node or (several and node in hosts(job.nodes))
 
 
 def given(node: str, job: Job) -> list[int] | None:

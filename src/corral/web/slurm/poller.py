@@ -16,21 +16,15 @@ from dataclasses import replace
 from typing import Final
 
 from corral.errors import Code, CorralError
-from corral.slurm.records import Job
+from corral.web.slurm.job_reader import JobReader
 from corral.web.slurm.slurmrest import Login, Slurm, dumps
 from corral.web.slurm.snapshot import Snapshot, delta
 
 SLOWEST_S: Final = 30.0
 BACK_OFF: Final = 4.0
-"""Pause after a poll, as a multiple of the time that Slurm took to answer: the poller never keeps
-slurmctld busy for more than a fifth of its time."""
+"""Pause after a poll, as a multiple of the time that Slurm took to answer: all pollers together
+never keep slurmctld busy for more than a fifth of its time."""
 PARTITIONS_S: Final = 60.0
-ALL_JOBS_S: Final = 300.0
-"""In a big cluster all jobs are re-read so often; in between states, and jobs that changed."""
-BIG: Final = 5000
-STATES_FROM: Final = 41
-MAX_SINGLE: Final = 25
-"""Jobs asked for one by one; with more the entire list is asked for."""
 ANSWER_S: Final = 1.5
 """After this time without an answer slurmctld is pinged: it is slow, or a daemon is down."""
 NOTICED_S: Final = 5.0
@@ -61,6 +55,7 @@ class Poller:
         max_viewers: live views at once.
         changed: is called with each state and the one before.
         first: the revision it begins with.
+        pollers: how many ask now, this one too: together they keep slurmctld no busier than one.
     """
 
     def __init__(
@@ -72,9 +67,11 @@ class Poller:
         max_viewers: int = 1000,
         changed: Callable[[Snapshot, Snapshot], None] | None = None,
         first: int = 0,
+        pollers: Callable[[], int] = lambda: 1,
     ) -> None:
         self.now = Snapshot(rev=first, nodes_rev=first, jobs_rev=first)
         self._changed = changed
+        self._pollers = pollers
         self._rest = rest
         self._tokens = tokens
         self._fastest = fastest
@@ -82,9 +79,9 @@ class Poller:
         self._viewers: set[asyncio.Queue[bytes]] = set()
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._since = {"nodes": 0, "jobs": 0}
-        self._refresh_at = {"partitions": 0.0, "jobs": 0.0}
-        self._states: dict[str, str] | None = None  # those that the jobs are known to have
+        self._jobs = JobReader(rest)
+        self._nodes_since = 0
+        self._partitions_at = 0.0
         self._gone = False  # a daemon does not answer
         self._looking = asyncio.Lock()
         self._poll: asyncio.Task[Exception | None] | None = None
@@ -98,13 +95,25 @@ class Poller:
         return bool(self._viewers) or polling or bool(self._tokens())
 
     @property
+    def watched(self) -> bool:
+        """Whether there are viewers, for whom it polls."""
+        return bool(self._viewers)
+
+    @property
     def pause(self) -> float:
         """Seconds until the next poll."""
         slow = TROUBLE_S if self.now.trouble else 0.0
-        return min(max(self._fastest, self.took * BACK_OFF, slow), SLOWEST_S)
+        # The others' share is of the same fifth.
+        share = self.took * ((BACK_OFF + 1) * max(1, self._pollers()) - 1)
+        return min(max(self._fastest, share, slow), SLOWEST_S)
 
-    def nudge(self) -> None:
-        """Poll soon: a viewer has just changed something."""
+    def nudge(self, *jobs: int) -> None:
+        """Poll soon: a viewer has just changed something.
+
+        Args:
+            jobs: numbers of jobs that were changed, perhaps without another state.
+        """
+        self._jobs.name(jobs)
         self._wake.set()
 
     async def fresh(self, *, jobs: bool = True) -> Snapshot:
@@ -155,6 +164,7 @@ class Poller:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await self._jobs.close()
 
     async def _run(self) -> None:
         while self._viewers:
@@ -254,24 +264,23 @@ class Poller:
 
     async def _asked(self, login: Login) -> None:
         clock = time.monotonic()
-        nodes, since = await self._rest.nodes(login, self._since["nodes"])
+        nodes, since = await self._rest.nodes(login, self._nodes_since)
         if nodes is not None:
             now = self.now.with_nodes(nodes)
             self._is(replace(now, seen_at=time.time(), release=self._rest.release))
-        self._since["nodes"] = since
+        self._nodes_since = since
         self._known["nodes"].set()
-        if clock >= self._refresh_at["partitions"]:
+        if clock >= self._partitions_at:
             self._is(self.now.with_partitions(await self._rest.partitions(login)))
-            self._refresh_at["partitions"] = clock + PARTITIONS_S
+            self._partitions_at = clock + PARTITIONS_S
         # Last: what comes after them must not fail, or changed jobs would be lost with it.
-        jobs = await self._jobs(self.now, login, clock)
+        jobs = await self._jobs.read(login, self.now.jobs)
         now = self.now if jobs is None else self.now.with_jobs(jobs)
         if not now.complete:
             now = replace(now, rev=now.rev + 1, complete=True)
         unread = "; ".join(filter(None, self._rest.unread.values()))
-        now = replace(now, seen_at=time.time(), trouble="", unread=unread)
-        now = replace(now, release=self._rest.release)
-        self._is(now)
+        now = replace(now, seen_at=time.time(), jobs_at=self._jobs.complete_at)
+        self._is(replace(now, trouble="", unread=unread, release=self._rest.release))
         self._known["jobs"].set()
 
     def _is(self, now: Snapshot) -> None:
@@ -284,38 +293,6 @@ class Poller:
             self._publish(dumps(delta(before, now)))
         if self._changed is not None:
             self._changed(before, now)
-
-    async def _jobs(self, before: Snapshot, login: Login, clock: float) -> tuple[Job, ...] | None:
-        big = len(before.jobs) >= BIG and await self._rest.version(login) >= STATES_FROM
-        if not big or clock >= self._refresh_at["jobs"]:
-            self._refresh_at["jobs"], self._states = clock + ALL_JOBS_S, None
-            listed, self._since["jobs"] = await self._rest.jobs(login, self._since["jobs"])
-            return listed
-        states = await self._rest.states(login)
-        if states is self._states:
-            return None
-        known = {job.label: job for job in before.jobs.values()}
-        changed = {
-            label
-            for label, state in states.items()
-            if label not in known or known[label].state != state
-        }
-        gone = {label for label in known if label not in states}
-        if len(changed) > MAX_SINGLE:
-            self._states = None
-            listed, self._since["jobs"] = await self._rest.jobs(login, 0)
-            return listed
-        if not changed and not gone:
-            self._states = states
-            return None
-        jobs = {label: job for label, job in known.items() if label not in gone}
-        for label in changed:
-            number = label.partition("_")[0]
-            job = await self._rest.job(login, known[label].id if label in known else int(number))
-            if job is not None:
-                jobs[job.label] = job
-        self._states = states
-        return tuple(jobs.values())
 
     def _publish(self, event: bytes) -> None:
         for queue in self._viewers:
@@ -350,6 +327,11 @@ class Pollers:
             self._pollers[key] = self._make(key, self._made * REVISIONS)
             self._made += 1
         return self._pollers[key]
+
+    @property
+    def watched(self) -> int:
+        """How many of them poll for viewers."""
+        return sum(poller.watched for poller in self._pollers.values())
 
     def _drop_unused(self) -> None:
         """Forget pollers of users who are gone: each holds all jobs and nodes."""

@@ -86,7 +86,9 @@ class Slurm(Protocol):
     async def check(self, login: Login) -> None: ...
     async def role(self, login: Login) -> str: ...
     async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...] | None, int]: ...
-    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...] | None, int]: ...
+    async def jobs(
+        self, login: Login, since: int = 0, memory: Memory[Job] | None = None
+    ) -> tuple[tuple[Job, ...] | None, int]: ...
     async def partitions(self, login: Login) -> tuple[Partition, ...]: ...
     async def job(self, login: Login, job_id: int) -> Job | None: ...
     async def past(self, login: Login, days: int, user: str) -> past_jobs.Past: ...
@@ -222,9 +224,17 @@ class SlurmRest:
                 raise
         return await self._list(login, "nodes", 0, read.node, self._nodes)
 
-    async def jobs(self, login: Login, since: int = 0) -> tuple[tuple[Job, ...] | None, int]:
-        """All jobs slurmctld knows and when they last changed; None: nothing did."""
-        return await self._list(login, "jobs", since, read.job)
+    async def jobs(
+        self, login: Login, since: int = 0, memory: Memory[Job] | None = None
+    ) -> tuple[tuple[Job, ...] | None, int]:
+        """All jobs slurmctld knows and when they last changed; None: nothing did.
+
+        Args:
+            login: who asks.
+            since: when they last changed, of the answer before.
+            memory: of that answer.
+        """
+        return await self._list(login, "jobs", since, read.job, memory)
 
     async def partitions(self, login: Login) -> tuple[Partition, ...]:
         """All partitions."""
@@ -478,6 +488,7 @@ class SlurmRest:
                 return None, since
             async for data in reply.aiter_bytes(CHUNK):
                 listed.extend(stream.feed(data))
+                await asyncio.sleep(0)  # viewers are served in between
         if reply.status_code != OK:
             raise refused(_answer(reply.status_code, stream), f"asking for {key}")
         meta = _complete(stream, f"asking for {key}")

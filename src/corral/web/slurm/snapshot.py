@@ -140,6 +140,8 @@ class Snapshot:
     Attributes:
         rev: grows with each change; nodes_rev and jobs_rev with each of theirs.
         seen_at: unix seconds of the last answer; 0: none came yet.
+        jobs_at: since when nothing of a job is older than that (``job_reader``); their states are
+            of ``seen_at``.
         complete: jobs and partitions were seen too; a big cluster's nodes come first.
         trouble: why newer answers do not come, "" while they do.
         unread: what of the last answer could not be read and is left out, "" for nothing.
@@ -150,6 +152,7 @@ class Snapshot:
     nodes_rev: int = 0
     jobs_rev: int = 0
     seen_at: float = 0.0
+    jobs_at: float = 0.0
     trouble: str = ""
     unread: str = ""
     release: str = ""
@@ -168,6 +171,7 @@ class Snapshot:
             "nodes_rev": self.nodes_rev,
             "jobs_rev": self.jobs_rev,
             "seen_at": self.seen_at,
+            "jobs_at": self.jobs_at,
             "trouble": self.trouble,
             "unread": self.unread,
             "release": self.release,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.slurm.records import Job
+from corral.spec.slurm.hostlist import expand
 from corral.web.slurm.arrays import tasks_of
 
 PENDING: Final = ":pending"
@@ -27,6 +28,7 @@ class Choice:
         tasks: how many jobs and tasks they stand for; exact: not at least so many.
         users: whose, and how many of each.
         others: jobs of others, which who asks may not cancel, and which are left out.
+        nodes: where they run.
     """
 
     targets: tuple[str, ...]
@@ -34,6 +36,7 @@ class Choice:
     exact: bool
     users: Mapping[str, int]
     others: int
+    nodes: frozenset[str]
 
 
 def choose(chosen: Iterable[Job], known: Mapping[int, Job], user: str, *, operates: bool) -> Choice:
@@ -50,6 +53,7 @@ def choose(chosen: Iterable[Job], known: Mapping[int, Job], user: str, *, operat
     others = sum(tasks_of(job).count for job in live if not operates and job.user != user)
     mine, targets = _targets(permitted, known)
     users: Counter[str] = Counter()
+    running = {job.nodes for job in mine if job.nodes and not job.waiting}
     exact = True
     for job in mine:
         tasks = tasks_of(job)
@@ -61,6 +65,7 @@ def choose(chosen: Iterable[Job], known: Mapping[int, Job], user: str, *, operat
         exact=exact,
         users=dict(users.most_common()),
         others=others,
+        nodes=frozenset(name for text in running for name in expand(text)),
     )
 
 

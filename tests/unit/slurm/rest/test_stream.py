@@ -57,6 +57,29 @@ def test_memory_changes_nothing_but_what_is_read(answers: list[list[Any]], size:
     assert not read  # the last answer was as the one before it
 
 
+def test_what_is_behind_a_record_that_came_or_went_is_not_read_again() -> None:
+    """Else each of 50,000 jobs would be read again where one of the first was purged."""
+    memory, read = Memory[Any](), list[Any]()
+
+    def reading(record: Any) -> Any:
+        read.append(record["n"])
+        return record["n"]
+
+    def answered(numbers: list[int]) -> list[int]:
+        read.clear()
+        stream = RecordStream("jobs", reading, memory)
+        data = json.dumps({"jobs": [{"n": number} for number in numbers]}).encode()
+        listed = [*stream.feed(data)]
+        stream.rest()
+        assert listed == numbers
+        return read
+
+    assert len(answered([*range(100)])) == 100
+    assert answered([*range(3, 100)]) == []
+    assert answered([*range(3, 50), 500, *range(50, 100)]) == [500]
+    assert answered([*range(3, 40), *range(41, 50), 500, *range(50, 100), 501]) == [501]
+
+
 def test_cut_answer_is_not_remembered() -> None:
     memory = Memory[Any]()
     data = json.dumps({"jobs": [{"a": 1}, {"b": 2}]}).encode()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from corral.errors import Code, CorralError
 from corral.spec.nodes import nodes_of
-from corral.spec.slurm.hostlist import NODES_AT_MOST, expand, fold, fold_in_order
+from corral.spec.slurm.hostlist import NODES_AT_MOST, expand, fold, fold_in_order, hosts
 from tests.unit.spec.cases import LAB, changed, load_dict
 
 CASES = json.loads((Path(__file__).parent / "hostlists.json").read_text())
@@ -40,6 +40,30 @@ def test_broken_grammar_names_the_part(hostlist: str, part: str) -> None:
         expand(hostlist, strict=True)
     assert error.value.code is Code.PARSE_FAILED
     assert error.value.message.endswith(f': "{part}"')
+
+
+@pytest.mark.parametrize(("hostlist", "names"), CASES["names"].items())
+def test_ranges_have_the_names_and_no_others(hostlist: str, names: list[str]) -> None:
+    ranges = hosts(hostlist)
+    assert list(ranges) == names
+    assert len(ranges) == len(names)
+    others = [f"{name}0" for name in names] + [name[:-1] for name in names]
+    others += [f"0{name}" for name in names] + [name.replace("0", "00") for name in names]
+    for name in {*names, *others, "", "node", "node3", "n8", "r1", "r0"}:
+        assert (name in ranges) == (name in names), name
+
+
+def test_two_hostlists_are_compared_without_making_the_longer_one() -> None:
+    all_nodes = hosts(f"n[00001-{NODES_AT_MOST - 1}],m0")
+    assert all_nodes.meets(hosts("n[70000-70009],n00007"))
+    assert hosts("n[70000-70009],m0").meets(all_nodes)
+    assert not all_nodes.meets(hosts("n[70000-70009],n7"))
+
+
+@pytest.mark.parametrize("hostlist", CASES["broken"])
+def test_ranges_are_within_the_same_limits(hostlist: str) -> None:
+    with pytest.raises(CorralError):
+        hosts(hostlist)
 
 
 def test_limits_are_kept_before_anything_is_made() -> None:

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ArrayLine, tasksAddress } from "../../../../src/corral/web/static/js/jobs/arrays.js";
-import { columnsOf, Counts, USUAL } from "../../../../src/corral/web/static/js/jobs/columns.js";
+import { Counts } from "../../../../src/corral/web/static/js/lib/view.js";
+import { columnsOf, USUAL } from "../../../../src/corral/web/static/js/jobs/columns.js";
 import {
   inParts,
   question,
@@ -25,13 +26,18 @@ const CHOSEN = {
     { user: "kim", count: 300 },
     { user: "ada", count: 40 },
   ],
+  ...{ nodes: "node[1-12]", node_count: 12 },
 };
 
-test("what is asked before jobs are cancelled has how many and whose", () => {
+test("what is asked before jobs are cancelled has how many, whose and where they run", () => {
   assert.deepEqual(question(CHOSEN), {
     title: "Cancel 340 jobs?",
-    text: "300 of kim, 40 of ada.",
+    text: "300 of kim, 40 of ada. On 12 nodes: node[1-12].",
   });
+  const pending = question({ ...CHOSEN, nodes: "", node_count: 0 });
+  assert.equal(pending.text, "300 of kim, 40 of ada. None of them has begun.");
+  const long = question({ ...CHOSEN, nodes: `n[${"1,".repeat(200)}9]`, node_count: 201 });
+  assert.ok(long.text.length < 200 && long.text.endsWith("…."), long.text);
   const left = question({ ...CHOSEN, exact: false, others: 1 });
   assert.equal(left.title, "Cancel at least 340 jobs?");
   assert.match(left.text, /1 job of other users is left out/);

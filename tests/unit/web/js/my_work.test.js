@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as limits from "../../../../src/corral/web/static/js/lib/limits.js";
+import { IdleBadge } from "../../../../src/corral/web/static/js/jobs/idle.js";
 import * as mine from "../../../../src/corral/web/static/js/jobs/my_work.js";
+import { UseFacts } from "../../../../src/corral/web/static/js/jobs/use.js";
 import * as policy from "../../../../src/corral/web/static/js/cluster/policy.js";
 import { el } from "../../../../src/corral/web/static/js/lib/view.js";
 import { shown, texts } from "./records.js";
-/** @import { AccountRow, EfficiencyRow, QuotaCell, QuotaRow, RunningJob } from "../../../../src/corral/web/static/js/api.js" */
+/** @import { AccountRow, ArrayRow, EfficiencyRow, QuotaCell, QuotaRow, RunningJob } from "../../../../src/corral/web/static/js/api.js" */
 
 /** @param {Partial<QuotaCell>} more @returns {QuotaCell} */
 const cell = (more = {}) => ({
@@ -58,13 +60,15 @@ test("limits: rows without one are named in a sentence, and a full one stands ou
 /** @param {Partial<RunningJob>} more @returns {RunningJob} */
 const running = (more = {}) => ({
   ...{ id: 7, label: "7", name: "train", start_at: 1, limit: 60, cpus: 8, gpus: 8 },
-  ...{ gpus_exact: true, known: 8, use: 0.75, idle: [], ...more },
+  ...{ gpus_exact: true, known: 8, use: 0.75, idle: [], idle_count: 0, array: null, ...more },
 });
 
 test("idle GPUs of a running job", () => {
   assert.equal(mine.idleWords(running()), "75 %");
   const idle = [{ node: "n1", index: 6 }];
-  assert.equal(mine.idleWords(running({ idle })), "75 %, 1 of 8 idle");
+  assert.equal(mine.idleWords(running({ idle, idle_count: 1 })), "75 %, 1 of 8 idle");
+  assert.equal(mine.idleNames(running({ idle, idle_count: 1 })), "n1 GPU 6");
+  assert.equal(mine.idleNames(running({ idle, idle_count: 1200 })), "n1 GPU 6 and 1,199 more");
   assert.equal(mine.idleWords(running({ known: 0, use: null })), "unknown");
   assert.equal(mine.idleWords(running({ known: 2 })), "2 of 8 measured, 75 %");
   assert.equal(mine.idleWords(running({ gpus: 0 })), "no GPUs");
@@ -76,7 +80,58 @@ test("idle GPUs of a running job", () => {
 const ended = (id, more) => ({
   ...{ id, label: `${id}`, name: "a", state: "COMPLETED", kind: "good", end_at: 1, elapsed: 60 },
   ...{ cpus: 2, gpus: 1, gpus_exact: true, memory: 1024, cpu: 0.5, memory_used: 0.5, gpu: 0.5 },
-  ...{ cpu_waste: 1, gpu_waste: 1, memory_waste: 1, ...more },
+  ...{ cpu_waste: 1, gpu_waste: 1, memory_waste: 1, array: null, measured: 1, ...more },
+});
+
+/** @param {Partial<ArrayRow>} [more] @returns {ArrayRow} */
+const sweep = (more = {}) => ({
+  ...{ array: "1000", tasks: 600, exact: true, alike: true, ended: true, ...more },
+  counts: [{ state: "COMPLETED", kind: "good", count: 600 }],
+});
+
+test("a sweep is one row of the running and one of the ended jobs, and opens its tasks", () => {
+  const work = /** @type {any} */ ({
+    ...{ user: "kim", jobs: 601, reasons: [] },
+    ...{ measured: { known: true, at: 1, why: "", over_s: 0 } },
+    running: [running({ array: sweep(), gpus: 1200, label: "1000_7" }), running({ id: 8 })],
+  });
+  const now = mine.RunningCard({ work });
+  assert.match(texts(now), /1000_\[…\] 600 tasks train 1200/);
+  assert.match(texts(now), /601 jobs in the list/);
+  assert.ok(shown(now).includes('href="#jobs/running?q=array%3D1000"'));
+  assert.ok(shown(now).includes('href="#job/8"'));
+  const jobs = [ended(7, { array: sweep(), measured: 500 }), ended(8, {})];
+  const answer = {
+    ...{ user: "kim", days: 30, most: 500, known: true, why: "", cut: false },
+    jobs,
+  };
+  const past = { ...answer, why_no_gpus: "" };
+  const how = { by: "gpu_waste", down: true, order: () => {}, more: false, all: () => {} };
+  const table = el("div", null, mine.EfficiencyTable({ ended: past, ...how }));
+  assert.match(texts(table), /1000_\[…\] 600 tasks a 600 completed/);
+  assert.match(texts(table), /50 % of 1 each 50 % of 2 each 50 % of 1.0 GiB each/);
+  assert.ok(shown(table).includes('href="#jobs/ended?q=array%3D1000&days=30"'), shown(table));
+  assert.match(mine.aboutEnded(past).join(" "), /means over its measured tasks/);
+  assert.equal(mine.measuredOf(jobs[0]), "500 of 600 tasks measured");
+  assert.equal(mine.measuredOf(jobs[1]), "");
+});
+
+test("an array's row in the list of jobs has its idle GPUs", () => {
+  const badge = IdleBadge({ job: running({ array: sweep(), idle_count: 3 }) });
+  assert.match(texts(badge), /3 idle/);
+});
+
+test("what an ended job used has its GPUs, and why they are unknown", () => {
+  const use = { cpu_s: 60, cpu_given_s: 120, memory: 1, memory_given: 2 };
+  const gpus = { gpus: 2, gpu_s: 600, gpu_given_s: 7200, why_no_gpus: "" };
+  assert.match(texts(UseFacts({ use: { ...use, ...gpus } })), /GPU time 10 min of 2 h, 8 %/);
+  const silent = { ...gpus, gpu_s: null, why_no_gpus: "this cluster has no metrics" };
+  assert.match(
+    texts(UseFacts({ use: { ...use, ...silent } })),
+    /GPU time unknown: this cluster has no metrics/,
+  );
+  const none = { ...silent, gpus: 0 };
+  assert.doesNotMatch(texts(UseFacts({ use: { ...use, ...none } })), /GPU time unknown/);
 });
 
 test("ended jobs by waste: what is unknown comes last in any order", () => {

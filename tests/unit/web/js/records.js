@@ -74,7 +74,8 @@ export const job = (change = {}) => ({ ...JOB, ...change });
  * @returns {Head}
  */
 export const headOf = (counts) => ({
-  ...{ rev: 1, nodes_rev: 1, jobs_rev: 1, seen_at: 1, trouble: "", unread: "", release: "24.11.5" },
+  ...{ rev: 1, nodes_rev: 1, jobs_rev: 1, seen_at: 1, jobs_at: 1, trouble: "", unread: "" },
+  release: "24.11.5",
   ...{ complete: true, counts },
 });
 

@@ -52,8 +52,9 @@ test("each of one's own jobs that ended is offered to be submitted again", () =>
 });
 
 test("what a job used of what it was given", () => {
-  /** @param {JobUse} use */
-  const words = (use) => texts(UseFacts({ use }));
+  const gpus = { gpus: 0, gpu_s: null, gpu_given_s: null, why_no_gpus: "" };
+  /** @param {Omit<JobUse, keyof typeof gpus>} use */
+  const words = (use) => texts(UseFacts({ use: { ...use, ...gpus } }));
   const used = { cpu_s: 3600, cpu_given_s: 4 * 3600, memory: 512.4, memory_given: 640 };
   assert.match(words(used), /CPU time 1 h of 4 h, 25 % memory 512 MiB of 640 MiB, 80 %/);
   const none = { cpu_s: null, cpu_given_s: 100, memory: null, memory_given: 640 };

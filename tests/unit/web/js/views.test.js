@@ -661,3 +661,13 @@ test("the list of jobs is in its address, and an address of anybody's chooses it
   assert.deepEqual(listChoice(["none"], wrong), usual);
   assert.equal(listChoice(["all", "partition=main"], new URLSearchParams()).q, "partition=main");
 });
+
+test("how old the state is, and where jobs are older than their states", () => {
+  assert.equal(view.ageWords(null, 100), "");
+  assert.equal(view.ageWords({ seen_at: 0, jobs_at: 0 }, 100), "");
+  assert.equal(view.ageWords({ seen_at: 98, jobs_at: 97 }, 100), "Slurm reported this 2 s ago");
+  assert.match(
+    view.ageWords({ seen_at: 98, jobs_at: 60 }, 100),
+    /^Slurm reported this 2 s ago\. Of a job whose state has not changed, .* at most 40 s old$/,
+  );
+});

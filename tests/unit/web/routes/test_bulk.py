@@ -41,6 +41,7 @@ def test_a_choice_has_how_many_and_whose() -> None:
             held(schemas.ChosenJobs, chosen)
             assert (chosen["targets"], chosen["tasks"], chosen["others"]) == (["1"], 1, 1)
             assert chosen["users"] == [{"user": "kim", "count": 1}]
+            assert (chosen["nodes"], chosen["node_count"]) == ("node0", 1)
             chosen = (await page.post("bulk/jobs", {"ids": [1, 2, 3]})).json()
             assert (chosen["targets"], chosen["others"]) == (["1"], 1)
             assert (await page.post("bulk/jobs", {"show": "all", "q": "no=1"})).status_code == 400

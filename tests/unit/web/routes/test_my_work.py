@@ -14,6 +14,7 @@ from corral.errors import Code, CorralError
 from corral.slurm.rest.json_values import number
 from corral.spec.load import load_or_raise
 from corral.web import schemas
+from corral.web.routes import my_work
 from corral.web.slurm.efficiency import GpuUse
 from corral.web.slurm.response_cache import KEEP_TROUBLE_S, ResponseCache
 from tests.unit.web.fake import FakeRest, Page
@@ -270,6 +271,57 @@ def test_idle_gpus_of_running_jobs_and_measured_ones_of_ended() -> None:
     assert burn["gpu"] == pytest.approx(2.0 / burn["elapsed"])
     assert burn["gpu_waste"] == pytest.approx((burn["elapsed"] - 2.0) / 3600)
     assert not run(work(60))[0]["running"][0]["idle"], "it may still load its data"
+
+
+def test_arrays_are_asked_for_by_their_number_and_tasks_by_theirs() -> None:
+    """A row of an array in the list of jobs showed no idle GPU."""
+
+    async def work() -> tuple[Any, Any, Any]:
+        rest = accounts_rest()
+        listed = rest.bodies["jobs"]["body"]["jobs"]
+        ran = next(each for each in listed if each["job_id"] == 3)
+        ran["start_time"] = int(time.time()) - 3600
+        for job, task in ((70, 0), (71, 1)):
+            array = {"array_job_id": {"set": True, "number": 70}}
+            index = {"array_task_id": {"set": True, "number": task}}
+            listed.append({**ran, "job_id": job, **array, **index})
+        async with Page(rest) as page:
+            page.app.state.corral.figures = _Figures()
+            await page.login()
+            both = (await page.get("mine/gpus?ids=3,71&arrays=70")).json()
+            await page.login("ada")
+            others = (await page.get("mine/gpus?ids=71&arrays=70")).json()
+            await page.login("kim")
+            return both["running"], others["running"], (await page.get("mine")).json()
+
+    rows, others, mine = run(work())
+    assert [(row["id"], row["array"] and row["array"]["tasks"]) for row in rows] == [
+        (3, None),
+        (71, None),
+        (70, 2),
+    ]
+    assert [row["idle_count"] for row in rows] == [1, 1, 2]
+    assert others == []
+    assert [row["array"] and row["array"]["tasks"] for row in mine["running"]] == [2, None]
+    assert mine["jobs"] == 3
+
+
+def test_what_an_ended_job_used_has_its_gpus() -> None:
+    async def work(figures: Any, user: str) -> dict[str, Any]:
+        async with Page(accounts_rest()) as page:
+            page.app.state.corral.figures = figures
+            await page.login(user)
+            return (await page.get("jobs/1/use")).raise_for_status().json()
+
+    use = run(work(_Figures(), "kim"))
+    held(schemas.JobUse, use)
+    assert (use["gpus"], use["gpu_s"], use["why_no_gpus"]) == (1, 2.0, "")
+    assert use["gpu_given_s"] == use["cpu_given_s"] / 2, "one GPU, two CPUs"
+    none = run(work(None, "kim"))
+    assert (none["gpu_s"], none["why_no_gpus"]) == (None, my_work.NO_METRICS)
+    other = run(work(_Figures(), "ada"))
+    assert other["gpu_s"] is None
+    assert "operators" in other["why_no_gpus"]
 
 
 def test_a_tree_of_accounts_with_shares() -> None:

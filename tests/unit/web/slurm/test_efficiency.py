@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -49,25 +50,76 @@ def test_hours_are_of_the_period_alone() -> None:
 
 def test_the_steps_of_the_newest_jobs_alone_are_asked_for() -> None:
     jobs = [job(n, NOW - 9000, NOW - n) for n in range(1, efficiency.MOST + 100)]
-    recent, seconds = efficiency.newest(jobs, 7, NOW)
-    assert len(recent) == efficiency.MOST
-    assert recent[0].id == 1
-    assert seconds == efficiency.MOST + 60
-    assert efficiency.newest([], 7, NOW) == ([], 60)
-    assert efficiency.newest([job(1, NOW - 9 * DAY_S, NOW - 8 * DAY_S)], 7, NOW)[0] == []
+    ended = efficiency.newest(jobs, 7, NOW)
+    assert len(ended.entries) == efficiency.MOST
+    assert ended.cut
+    assert ended.entries[0][0].id == 1
+    assert ended.seconds == efficiency.MOST + 60
+    none = efficiency.newest([], 7, NOW)
+    assert (none.entries, none.measured, none.seconds, none.cut) == ([], [], 60, False)
+    assert not efficiency.newest([job(1, NOW - 9 * DAY_S, NOW - 8 * DAY_S)], 7, NOW).entries
+
+
+def tasks(array: int, count: int, end: float | None, **more: Any) -> list[Job]:
+    """The tasks of an array, each of its own number."""
+    made = [job(array + n, NOW - 7200, end and end - n, **more) for n in range(count)]
+    return [replace(task, label=f"{array}_{n}") for n, task in enumerate(made)]
+
+
+def test_a_sweep_is_one_entry_and_hides_no_older_job() -> None:
+    """600 tasks were all 500 jobs of the answer."""
+    older = job(1, NOW - 2 * DAY_S, NOW - DAY_S)
+    ended = efficiency.newest([older, *tasks(1000, 600, NOW)], 7, NOW)
+    assert [len(entry) for entry in ended.entries] == [600, 1]
+    assert not ended.cut
+    assert len(ended.measured) == 601
+    assert ended.seconds == DAY_S + 60
+    huge = efficiency.newest([older, *tasks(1000, efficiency.MEASURED + 9, NOW)], 7, NOW)
+    assert [len(entry) for entry in huge.entries] == [efficiency.MEASURED + 9, 1]
+    assert len(huge.measured) == efficiency.MEASURED
+    assert huge.seconds == efficiency.MEASURED - 1 + 60, "the older ones are listed, not measured"
+
+
+def test_the_shares_of_a_sweep_are_those_of_its_measured_tasks() -> None:
+    short, long, unknown = tasks(1000, 3, NOW, memory=1024)
+    short = replace(short, start_at=short.end_at - 3600)
+    long = replace(long, start_at=long.end_at - 3 * 3600)
+    uses = {short.id: JobUse(4 * 3600.0, 512.0), long.id: JobUse(0.0, 1024.0)}
+    row = efficiency.row([short, long, unknown], uses, {long.id: 3 * 3600.0})
+    assert (row["array"]["array"], row["array"]["tasks"], row["measured"]) == ("1000", 3, 2)
+    assert row["cpu"] == pytest.approx(1 / 4), "one hour in full, three not at all"
+    assert row["cpu_waste"] == pytest.approx(12.0)
+    assert row["memory_used"] == pytest.approx((0.5 * 1 + 1.0 * 3) / 4)
+    assert (row["gpu"], row["gpu_waste"]) == (0.5, 3.0)
+    assert row["elapsed"] == sum(efficiency.seconds_of(j, 0) for j in (short, long, unknown))
+
+
+def test_the_running_tasks_of_a_sweep_are_one_row_with_all_its_gpus() -> None:
+    ran = [replace(task, nodes=f"n{n}") for n, task in enumerate(tasks(1000, 3, None))]
+    given = [replace(task, gres_detail=("gpu:2(IDX:0-1)",)) for task in ran]
+    use = GpuUse({("n0", 0): 0.5, ("n0", 1): 0.0, ("n1", 0): 0.0, ("n1", 1): 0.5}, {})
+    row = efficiency.running(given, use, NOW)
+    assert (row["array"]["tasks"], row["gpus"], row["cpus"], row["known"]) == (3, 6, 12, 4)
+    assert (row["use"], row["idle_count"]) == (0.25, 2)
+    assert row["idle"] == [{"node": "n0", "index": 1}, {"node": "n1", "index": 0}]
+    many = replace(given[0], nodes="m[0-99]", gres_detail=("gpu:2(IDX:0-1)",) * 100)
+    row = efficiency.running([many], GpuUse({(f"m{n}", 0): 0.0 for n in range(100)}, {}), NOW)
+    assert (row["array"] and row["array"]["tasks"], row["idle_count"]) == (1, 100)
+    assert len(row["idle"]) == efficiency.NAMED
 
 
 def test_shares_and_hours_that_were_not_used() -> None:
     ended = job(1, NOW - 3600, NOW, memory=4096)
-    row = efficiency.row(ended, JobUse(3600.0, 1024.0), 1800.0)
+    row = efficiency.row([ended], {1: JobUse(3600.0, 1024.0)}, {1: 1800.0})
     assert (row["cpu"], row["memory_used"], row["gpu"]) == (0.25, 0.25, 0.25)
     assert (row["cpu_waste"], row["gpu_waste"], row["memory_waste"]) == (3.0, 1.5, 3.0)
-    nothing = efficiency.row(ended, None, None)
+    assert row["array"] is None
+    nothing = efficiency.row([ended], {}, {})
     assert nothing["cpu"] is nothing["gpu_waste"] is nothing["memory_waste"] is None
-    more = efficiency.row(ended, JobUse(36000.0, None), None)
+    more = efficiency.row([ended], {1: JobUse(36000.0, None)}, {})
     assert (more["cpu"], more["cpu_waste"]) == (2.5, 0.0), "threads beyond its share waste nothing"
     vague = job(2, NOW - 3600, NOW, gpus_exact=False)
-    assert efficiency.row(vague, None, 9.0)["gpu"] is None
+    assert efficiency.row([vague], {}, {2: 9.0})["gpu"] is None
 
 
 def test_idle_gpus_by_slurms_list_or_by_process() -> None:
@@ -76,12 +128,12 @@ def test_idle_gpus_by_slurms_list_or_by_process() -> None:
         {("n2", 1): frozenset({"8"})},
     )
     by_list = job(7, NOW - 3600, None, nodes="n1", gres_detail=("gpu:h200:2(IDX:0-1)",))
-    row = efficiency.running(by_list, use, NOW)
+    row = efficiency.running([by_list], use, NOW)
     assert (row["known"], row["use"]) == (2, 0.45)
     assert row["idle"] == [{"node": "n1", "index": 1}]
-    by_process = efficiency.running(job(8, NOW - 3600, None, nodes="n2"), use, NOW)
+    by_process = efficiency.running([job(8, NOW - 3600, None, nodes="n2")], use, NOW)
     assert by_process["idle"] == [{"node": "n2", "index": 1}]
-    nobody = efficiency.running(job(9, NOW - 3600, None, nodes="n3"), use, NOW)
+    nobody = efficiency.running([job(9, NOW - 3600, None, nodes="n3")], use, NOW)
     assert (nobody["known"], nobody["use"], nobody["idle"]) == (0, None, [])
 
 
@@ -159,7 +211,7 @@ def test_a_job_of_few_samples_has_no_figure() -> None:
     assert 'jobid=~"3"' in asked[-1]
     asyncio.run(source.busy(jobs, 30))
     assert len(asked) == 1, "a step is five minutes there"
-    row = efficiency.row(job(1, NOW - 600, NOW), None, 1300.0)
+    row = efficiency.row([job(1, NOW - 600, NOW)], {}, {1: 1300.0})
     assert (row["gpu"], row["gpu_waste"]) == (1.0, 0.0), "the last sample may reach past the end"
 
 

@@ -16,6 +16,7 @@ from corral import api
 from corral.api.page import history
 from corral.inspect.rules import ecc_faults
 from corral.inspect.xids import xids_by_number
+from corral.roles.machine.people import PROOF
 from corral.roles.services.metrics import alerts
 from corral.slurm.records import Job, Node
 from corral.slurm.states.nodes import NodeState
@@ -53,6 +54,30 @@ def job(number: int, nodes: str, *detail: str, gpus: int = 1) -> Job:
         gpus=gpus,
         gres_detail=detail,
     )
+
+
+@pytest.mark.parametrize("node", ["node0", "node1"])
+def test_the_list_that_a_node_links_to_has_the_jobs_of_its_card(node: str) -> None:
+    """Jobs on several nodes were missing, and Corral's own that run there."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        jobs = rest.bodies["jobs"]["body"]["jobs"]
+        running = [raw for raw in jobs if raw["job_state"] == ["RUNNING"]]
+        places = ["node[0-1]", "node0,node[10-12]", "node10", "node[00-01]", "node1"]
+        rest.bodies["jobs"]["body"]["jobs"] = [
+            {**running[0], "job_id": 100 + at, "nodes": place, "user_name": user}
+            for at, (place, user) in enumerate(zip(places, [*"abcd", PROOF], strict=True))
+        ]
+        async with Page(rest) as page:
+            await page.login("kim")
+            card = (await page.get(f"nodes/{node}")).json()["jobs"]
+            listed = (await page.get(f"jobs?show=running&arrays=true&q=nodes={node}")).json()
+        numbers = [row[0] for row in card["rows"]]
+        assert numbers
+        assert sorted(row[0] for row in listed["rows"]) == sorted(numbers)
+
+    run(work())
 
 
 def health(**results: int) -> list[api.Reading]:

@@ -13,12 +13,12 @@ import httpx
 import pytest
 
 from corral.slurm.rest import read
+from corral.web.slurm import job_reader, slurmrest, snapshot
 from corral.web.slurm import poller as poller_module
-from corral.web.slurm import slurmrest, snapshot
 from corral.web.slurm.poller import Poller
 from corral.web.slurm.slurmrest import SlurmRest
 from corral.web.users.sessions import login_of
-from tests.unit.web.fake import FakeRest
+from tests.unit.web.fake import FakeRest, Page
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
@@ -115,6 +115,11 @@ def test_an_error_of_ours_is_shown_and_the_news_goes_on(monkeypatch: Any) -> Non
     run(work())
 
 
+async def trouble_of_next(queue: asyncio.Queue[bytes]) -> str:
+    """The trouble of the next event."""
+    return json.loads(await queue.get()).get("trouble", "")
+
+
 @pytest.mark.parametrize("body", [b"<html>", b'{"pings": [', b"[" * 100_000])
 def test_a_ping_that_is_not_json_is_no_answer(monkeypatch: Any, body: bytes) -> None:
     """It ended the task that polls for all: their pages waited without end."""
@@ -122,22 +127,22 @@ def test_a_ping_that_is_not_json_is_no_answer(monkeypatch: Any, body: bytes) -> 
 
     async def work() -> None:
         rest = FakeRest()
-        pinged = asyncio.Event()
+        seen = asyncio.Event()
 
         async def answer(request: httpx.Request) -> httpx.Response:
-            if request.url.path.endswith("/ping") and poller.now.complete and not pinged.is_set():
-                pinged.set()
+            ping = request.url.path.endswith("/ping")
+            if ping and poller.now.complete and not seen.is_set():
                 return httpx.Response(200, content=body)
             return rest(request)
 
         poller = polled(rest, answer)
         async with poller.watching() as queue, asyncio.timeout(20):
-            await pinged.wait()
-            while not poller.now.trouble:
-                await queue.get()
-            assert poller.now.trouble == "slurmctld does not answer"
-            while poller.now.trouble:
-                await queue.get()
+            # A ping next to a poll that is answered meanwhile shows nothing: it is asked again.
+            while await trouble_of_next(queue) != "slurmctld does not answer":
+                pass
+            seen.set()
+            while await trouble_of_next(queue):
+                pass
         await poller.close()
 
     run(work())
@@ -281,7 +286,7 @@ def test_many_changed_nodes_are_asked_for_and_not_sent(monkeypatch: Any) -> None
 
 
 def test_the_same_states_are_not_compared_again(monkeypatch: Any) -> None:
-    monkeypatch.setattr(poller_module, "BIG", 1)
+    monkeypatch.setattr(job_reader, "BIG", 1)
 
     async def work() -> None:
         rest = FakeRest()
@@ -297,17 +302,215 @@ def test_the_same_states_are_not_compared_again(monkeypatch: Any) -> None:
         poller = polled(rest, answer)
         await poller.poll()
         await poller.poll()
-        kept = poller._states
+        kept = poller._jobs._states
         assert kept
         before = poller.now.jobs_rev
         await poller.poll()
-        assert poller._states is kept
+        assert poller._jobs._states is kept
         assert poller.now.jobs_rev == before
         first = next(j for j in rest.bodies["jobs"]["body"]["jobs"] if j["job_id"] == 1)
         first["job_state"] = ["FAILED"]
         next(s for s in states["jobs"] if s["job_id"] == "1")["state"] = ["FAILED"]
         await poller.poll()
         assert poller.now.jobs[1].state == "FAILED"
+
+    run(work())
+
+
+class Big(FakeRest):
+    """slurmrestd of a big cluster: its table of states is of the same jobs as its list."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lists = 0
+        self.go = asyncio.Event()
+        self.go.set()
+
+    def raw(self, number: int) -> dict[str, Any]:
+        listed = self.bodies["jobs"]["body"]["jobs"]
+        return next(job for job in listed if job["job_id"] == number)
+
+    async def answer(self, request: httpx.Request) -> httpx.Response:
+        path = request.url.path.rstrip("/")
+        if path.endswith("/jobs/state"):
+            states = [
+                {"job_id": str(job["job_id"]), "state": job["job_state"]}
+                for job in self.bodies["jobs"]["body"]["jobs"]
+            ]
+            return httpx.Response(200, json={"jobs": states, "errors": []})
+        answer = self(request)
+        if path.endswith("/jobs"):
+            self.lists += 1
+            await self.go.wait()  # it is as it was when it was asked for
+        return answer
+
+
+COLUMNS: dict[str, tuple[dict[str, Any], str, object]] = {
+    "name": ({"name": "renamed"}, "name", "renamed"),
+    "held": (
+        {"priority": {"set": True, "number": 9}, "hold": False, "state_reason": "Priority"},
+        "held",
+        False,
+    ),
+    "priority": ({"priority": {"set": True, "number": 77}}, "priority", 77),
+    "reason": ({"state_reason": "QOSMaxJobsPerUserLimit"}, "reason", "QOSMaxJobsPerUserLimit"),
+    "limit": ({"time_limit": {"set": True, "number": 7}}, "limit", 420),
+    "expected start": ({"start_time": {"set": True, "number": 1900000000}}, "start_at", 1900000000),
+    "partition": ({"partition": "other"}, "partition", "other"),
+    "qos": ({"qos": "high"}, "qos", "high"),
+    "account": ({"account": "other"}, "account", "other"),
+}
+"""What of a pending job may change while its state stays: in Slurm's record, and in the page's."""
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_what_changes_of_a_job_whose_state_stays_is_seen_with_the_next_complete_list(
+    monkeypatch: pytest.MonkeyPatch, column: str
+) -> None:
+    """It was up to 300 s old, next to a green "live"."""
+    monkeypatch.setattr(job_reader, "BIG", 1)
+    monkeypatch.setattr(job_reader, "LEAST_S", 0.0)
+    raw, name, value = COLUMNS[column]
+
+    async def work() -> None:
+        rest = Big()
+        poller = polled(rest, rest.answer)
+        await poller.poll()
+        assert getattr(poller.now.jobs[5], name) != value
+        rest.raw(5).update(raw)
+        rest.touch("jobs")
+        before = time.time()
+        async with asyncio.timeout(20):
+            while getattr(poller.now.jobs[5], name) != value:
+                await poller.poll()
+                await asyncio.sleep(0.01)
+        assert poller.now.jobs_at >= before - 1
+        await poller.close()
+
+    run(work())
+
+
+def test_states_are_news_while_the_complete_list_is_read_and_are_not_undone_by_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_reader, "BIG", 1)
+    monkeypatch.setattr(job_reader, "LEAST_S", 0.0)
+
+    async def work() -> None:
+        rest = Big()
+        poller = polled(rest, rest.answer)
+        await poller.poll()
+        complete_at = poller.now.jobs_at
+        assert complete_at > 0
+        rest.go.clear()
+        rest.raw(5)["priority"] = {"set": True, "number": 77}
+        rest.touch("jobs")
+        async with asyncio.timeout(20):
+            while rest.lists < 2:  # then it is being read
+                await poller.poll()
+                await asyncio.sleep(0.01)
+        listed = rest.bodies["jobs"]["body"]["jobs"]
+        rest.raw(1)["job_state"] = ["COMPLETED"]
+        rest.raw(5)["name"] = "newer than the list"
+        poller.nudge(5)
+        gone = next(job["job_id"] for job in listed if job["job_id"] not in {1, 5})
+        listed.remove(rest.raw(gone))
+        await poller.poll()
+        assert poller.now.jobs[1].state == "COMPLETED"
+        assert gone not in poller.now.jobs
+        assert poller.now.jobs_at == complete_at, "the rest of the jobs is as old as before"
+        rest.go.set()
+        async with asyncio.timeout(20):
+            while poller.now.jobs_at == complete_at:
+                await poller.poll()
+                await asyncio.sleep(0.01)
+        assert poller.now.jobs[1].state == "COMPLETED"
+        assert poller.now.jobs[5].priority == 77
+        assert poller.now.jobs[5].name == "newer than the list"
+        assert gone not in poller.now.jobs
+        await poller.close()
+
+    run(work())
+
+
+def test_a_job_that_a_viewer_changed_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page's own Release was seen 300 s later."""
+    monkeypatch.setattr(job_reader, "BIG", 1)
+
+    async def work() -> None:
+        rest = Big()
+        async with Page(rest) as page:
+            page.app.state.corral.rest._http = httpx.AsyncClient(
+                base_url="http://slurm", transport=httpx.MockTransport(rest.answer)
+            )
+            await page.login("kim")
+            await page.get("jobs")
+            poller = page.app.state.corral.pollers.of("kim")
+            assert poller.now.jobs[5].held
+            rest.raw(5).update(COLUMNS["held"][0])
+            assert (await page.post("jobs/5", {"do": "release"})).status_code == 200
+            await poller.poll()
+            assert not poller.now.jobs[5].held
+            assert rest.lists == 1
+
+    run(work())
+
+
+def test_complete_lists_take_a_tenth_of_the_time_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_reader, "BIG", 1)
+    monkeypatch.setattr(job_reader, "LEAST_S", 0.0)
+
+    async def work() -> None:
+        rest = Big()
+        slow = job_reader.REST
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            if request.url.path.rstrip("/").endswith("/jobs"):
+                await asyncio.sleep(0.05)
+                rest.touch("jobs")
+            return await rest.answer(request)
+
+        poller = polled(rest, answer)
+        begin = time.monotonic()
+        while time.monotonic() - begin < 1.2:
+            await poller.poll()
+            await asyncio.sleep(0.005)
+        assert 2 <= rest.lists <= 1 + 1.2 / (0.05 * (1 + slow)) + 1
+        await poller.close()
+
+    run(work())
+
+
+def test_a_complete_list_that_fails_is_shown_and_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_reader, "BIG", 1)
+    monkeypatch.setattr(job_reader, "LEAST_S", 0.0)
+
+    async def work() -> None:
+        rest, failing = Big(), False
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            if failing and request.url.path.rstrip("/").endswith("/jobs"):
+                return httpx.Response(500, json={"errors": [{"error": "busy"}]})
+            return await rest.answer(request)
+
+        poller = polled(rest, answer)
+        await poller.poll()
+        failing = True
+        async with asyncio.timeout(20):
+            while "busy" not in poller.now.trouble:
+                await poller.poll()
+                await asyncio.sleep(0.01)
+        failing = False
+        rest.raw(5)["name"] = "renamed"
+        rest.touch("jobs")
+        async with asyncio.timeout(20):
+            while poller.now.jobs[5].name != "renamed":
+                await poller.poll()
+                await asyncio.sleep(0.01)
+        assert not poller.now.trouble
+        await poller.close()
 
     run(work())
 
@@ -321,6 +524,34 @@ def test_it_rests_four_times_as_long_as_slurm_took_and_longer_in_trouble() -> No
     for took, rest in ((0.01, 5.0), (4.0, 16.0), (60.0, 30.0)):
         poller.took = took
         assert poller.pause == rest
+
+
+@pytest.mark.parametrize("many", [1, 2, 20])
+def test_pollers_of_several_users_share_the_fifth_of_slurms_time(many: int) -> None:
+    """Where Slurm hides users from each other: each of 20 took a fifth, which is four times all."""
+    login = login_of(FakeRest().login("kim"))
+    rest = SlurmRest("http://slurm", httpx.MockTransport(FakeRest()))
+    poller = Poller(rest, lambda: [login], pollers=lambda: many)
+    poller.took = 0.25
+    assert many * poller.took / (poller.took + poller.pause) <= 1 / 5 + 1e-9
+    assert poller.pause == max(1.0, 0.25 * (5 * many - 1))
+
+
+def test_the_pollers_that_share_it_are_those_with_viewers() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+        async with Page(rest, private=True) as page:
+            pollers = page.app.state.corral.pollers
+            kim = pollers.of("kim")
+            kim.took = 0.5
+            assert (pollers.watched, kim.pause) == (0, 2.0)
+            async with kim.watching():
+                pollers.of("bo")  # without a viewer it does not ask
+                assert (pollers.watched, kim.pause) == (1, 2.0)
+                async with pollers.of("ada").watching():
+                    assert (pollers.watched, kim.pause) == (2, 4.5)
+
+    run(work())
 
 
 def test_what_slurm_took_is_what_was_waited_for_all_its_answers() -> None:

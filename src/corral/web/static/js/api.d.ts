@@ -85,13 +85,17 @@ export interface BulkResult {
   failed: FailedOne[];
 }
 
-/** A selection of jobs; others: jobs of other users, which are left out. */
+/** A selection of jobs; others: jobs of other users, which are left out.
+
+nodes: where those of them run, as a hostlist; "" where none has begun. */
 export interface ChosenJobs {
   targets: string[];
   tasks: number;
   exact: boolean;
   users: UserCount[];
   others: number;
+  nodes: string;
+  node_count: number;
 }
 
 export interface ClusterCurves {
@@ -223,13 +227,18 @@ export interface Efficiency {
   jobs: EfficiencyRow[];
 }
 
-/** An ended job: shares used of what it asked for, hours not used; null: not measured. */
+/** An ended job, or an array's: shares used of what was asked for, hours not; null: unknown.
+
+Of an array elapsed is the sum, end_at, cpus, gpus and memory are the newest task's, shares are
+means over the tasks that were measured. */
 export interface EfficiencyRow {
   id: number;
   label: string;
   name: string;
   state: string;
   kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  array: ArrayRow | null;
+  measured: number;
   end_at: number | null;
   elapsed: number;
   cpus: number;
@@ -311,12 +320,16 @@ export interface GpusOfJobs {
   measured: Measured;
 }
 
-/** The state of Slurm's daemons. */
+/** The state of Slurm's daemons.
+
+seen_at: when Slurm answered last; jobs_at: when all of each job was read last. From 5,000 jobs
+on a poll has the states of all and each job whose state changed. */
 export interface Head {
   rev: number;
   nodes_rev: number;
   jobs_rev: number;
   seen_at: number;
+  jobs_at: number;
   trouble: string;
   unread: string;
   release: string;
@@ -518,12 +531,18 @@ export interface JobTemplates {
   templates: JobTemplate[];
 }
 
-/** What an ended job used of what it was given: processor seconds, MiB; None: not measured. */
+/** What an ended job used of what it was given: processor seconds, MiB; None: not measured.
+
+gpu_s: seconds that its GPUs were busy, of all together; why_no_gpus: why these are unknown. */
 export interface JobUse {
   cpu_s: number | null;
   cpu_given_s: number | null;
   memory: number | null;
   memory_given: number | null;
+  gpus: number | null;
+  gpu_s: number | null;
+  gpu_given_s: number | null;
+  why_no_gpus: string;
 }
 
 /** What a filter of jobs may be made of: its keys, each with the values that jobs have of it. */
@@ -620,9 +639,10 @@ export interface LintFinding {
   where: string;
 }
 
-/** An event while nothing changes: when Slurm answered last, and the time now. */
+/** An event while nothing changes: how old the state is, as in its head, and the time now. */
 export interface LiveAge {
   seen_at: number;
+  jobs_at: number;
   at: number;
 }
 
@@ -634,6 +654,7 @@ export interface LiveState {
   nodes_rev: number;
   jobs_rev: number;
   seen_at: number;
+  jobs_at: number;
   trouble: string;
   unread: string;
   release: string;
@@ -1181,11 +1202,14 @@ export interface Rows {
   rows: unknown[][];
 }
 
-/** A running job; known: GPUs that were measured, use: their mean, 0 to 1. */
+/** A running job, or the running tasks of an array; known: GPUs that were measured.
+
+use: their mean, 0 to 1; idle: the first of them, idle_count: all; start_at: of the oldest task. */
 export interface RunningJob {
   id: number;
   label: string;
   name: string;
+  array: ArrayRow | null;
   start_at: number | null;
   limit: number | null;
   cpus: number;
@@ -1194,6 +1218,7 @@ export interface RunningJob {
   known: number;
   use: number | null;
   idle: IdleGpu[];
+  idle_count: number;
 }
 
 /** Requests of one type or user, in microseconds. */

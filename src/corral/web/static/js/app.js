@@ -4,7 +4,7 @@ import { ClusterPage } from "./cluster/cluster.js";
 import { forget, live, loadNodes, now, start } from "./lib/event_stream.js";
 import { originOf } from "./lib/others.js";
 import { attend, call, pauseAfter, refused, setSecret } from "./lib/server.js";
-import { complain, el, FailureCard, noteAddress, place, span } from "./lib/view.js";
+import { ageWords, complain, el, FailureCard, noteAddress, place, span } from "./lib/view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
 /** @import { Head, Logins, Me } from "./api.js" */
 /** @import { Refused } from "./lib/server.js" */
@@ -193,7 +193,7 @@ function showLive() {
   const mark = place("live");
   mark.className = how;
   mark.textContent = words;
-  mark.title = age === null ? "" : `Slurm reported this ${Math.round(age)} s ago`;
+  mark.title = ageWords(head, Date.now() / 1000 + now.skew);
   const banner = place("banner");
   banner.textContent = warning(head);
   banner.hidden = !banner.textContent;

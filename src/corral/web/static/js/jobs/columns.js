@@ -3,9 +3,20 @@ import { h } from "../../vendor/preact.mjs";
 import { IdleBadge } from "./idle.js";
 import { mineOf } from "./links.js";
 import { now } from "../lib/event_stream.js";
-import { badge, barred, clock, el, formatted, gib, many, since, span } from "../lib/view.js";
+import {
+  badge,
+  Counts,
+  barred,
+  clock,
+  el,
+  formatted,
+  gib,
+  many,
+  since,
+  span,
+} from "../lib/view.js";
 /** @import { ComponentChildren, VNode } from "preact" */
-/** @import { ArrayRow, JobRow, Me, RunningJob, StateCount } from "../api.js" */
+/** @import { ArrayRow, JobRow, Me, RunningJob } from "../api.js" */
 
 /**
  * "2"; "2+": at least so many; "?": unknown; "" for none.
@@ -57,16 +68,6 @@ function timeWords(job) {
   const time = timeOf(job);
   return elapsed ? barred(used, Number(job.limit), time) : time;
 }
-
-/** @param {{ counts: StateCount[] }} props */
-export const Counts = ({ counts }) =>
-  el(
-    "span",
-    { class: "counts" },
-    counts.map(({ state, kind, count }) =>
-      el("span", { key: state }, badge(`${formatted(count)} ${state}`, kind)),
-    ),
-  );
 
 /**
  * "8 each"; nothing where tasks differ.

@@ -1,8 +1,8 @@
 // GPUs of running jobs that do nothing: on the job's page and in the list, as on My work.
-import { idleWords, measuredWords } from "./my_work.js";
+import { idleNames, idleWords, measuredWords } from "./my_work.js";
 import { call, Latest } from "../lib/server.js";
 import { el } from "../lib/view.js";
-/** @import { GpusOfJobs, JobRow, Me, RunningJob } from "../api.js" */
+/** @import { ArrayRow, GpusOfJobs, JobRow, Me, RunningJob } from "../api.js" */
 
 const AGAIN_MS = 20000;
 const MOST = 200;
@@ -19,24 +19,25 @@ export class IdleGpus {
    * @param {Me} me whose own jobs; operators see those of all
    * @param {JobRow[]} jobs
    * @param {() => void} changed
+   * @param {Record<string, ArrayRow>} [arrays] by the number of the job whose row it has
    */
-  ask(me, jobs, changed) {
+  ask(me, jobs, changed, arrays = {}) {
     if (!me.figures) return;
     const shown = jobs.filter(
       (job) =>
-        job.running &&
+        (arrays[job.id] ? runs(arrays[job.id]) : job.running) &&
         (job.gpus || !job.gpus_exact) &&
         (job.user === me.user || me.role !== "user"),
     );
-    const ids = shown
-      .slice(0, MOST)
-      .map(({ id }) => id)
-      .join(",");
-    if (!ids || (ids === this.#asked && Date.now() - this.#at < AGAIN_MS)) return;
-    this.#asked = ids;
+    const rows = shown.slice(0, MOST);
+    const ids = rows.filter(({ id }) => !arrays[id]).map(({ id }) => id);
+    const named = rows.filter(({ id }) => arrays[id]).map(({ id }) => arrays[id].array);
+    const query = String(new URLSearchParams({ ids: ids.join(","), arrays: named.join(",") }));
+    if (!rows.length || (query === this.#asked && Date.now() - this.#at < AGAIN_MS)) return;
+    this.#asked = query;
     this.#at = Date.now();
     /** @type {Promise<GpusOfJobs>} */
-    const answer = call(`mine/gpus?ids=${ids}`);
+    const answer = call(`mine/gpus?${query}`);
     this.#newest.take(
       answer,
       (data) => {
@@ -49,7 +50,12 @@ export class IdleGpus {
 
   /** @param {number} id @returns {RunningJob | undefined} */
   of(id) {
-    return this.answer?.running.find((job) => job.id === id);
+    return this.answer?.running.find((job) => job.id === id && !job.array);
+  }
+
+  /** @param {string} array @returns {RunningJob | undefined} the tasks of an array together */
+  ofArray(array) {
+    return this.answer?.running.find((job) => job.array?.array === array);
   }
 
   drop() {
@@ -57,17 +63,17 @@ export class IdleGpus {
   }
 }
 
-/** @param {RunningJob} job */
-const which = ({ idle }) => idle.map(({ node, index }) => `${node} GPU ${index}`).join(", ");
+/** Whether tasks of an array run. @param {ArrayRow} array */
+const runs = ({ counts }) => counts.some(({ state }) => state === "RUNNING");
 
 /**
  * In a row of the list: how many do nothing; nothing where none is known to.
  * @param {{ job: RunningJob | undefined }} props
  */
 export function IdleBadge({ job }) {
-  if (!job?.idle.length) return null;
-  const title = `${which(job)}: idle`;
-  return el("span", { class: "state warn", title }, ` ${job.idle.length} idle`);
+  if (!job?.idle_count) return null;
+  const title = `${idleNames(job)}: idle`;
+  return el("span", { class: "state warn", title }, ` ${job.idle_count} idle`);
 }
 
 /**
@@ -76,13 +82,13 @@ export function IdleBadge({ job }) {
  * @param {number} id
  */
 export function gpusFact(answer, id) {
-  const job = answer?.running.find((each) => each.id === id);
+  const job = answer?.running.find((each) => each.id === id && !each.array);
   if (!answer || !job) return null;
-  const { idle } = job;
+  const idle = job.idle_count > 0;
   return el(
     "span",
     { title: measuredWords(answer.measured) },
-    idle.length ? el("span", { class: "state warn" }, idleWords(job)) : idleWords(job),
-    idle.length ? el("small", { class: "dim" }, ` ${which(job)}`) : null,
+    idle ? el("span", { class: "state warn" }, idleWords(job)) : idleWords(job),
+    idle ? el("small", { class: "dim" }, ` ${idleNames(job)}`) : null,
   );
 }

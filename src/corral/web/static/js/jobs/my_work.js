@@ -4,13 +4,13 @@ import { limitLines, resourceWords } from "../lib/limits.js";
 import { call, Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
-/** @import { Efficiency, EfficiencyRow, Me, Measured, MyWork, Quota, QuotaCell, QuotaRow } from "../api.js" */
+/** @import { ArrayRow, Efficiency, EfficiencyRow, Me, Measured, MyWork, Quota, QuotaCell, QuotaRow } from "../api.js" */
 /** @import { RunningJob, WorkHours, WorkPeriod } from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
 
 const { addressOf, badge, bar, barred, clock, el, formatted, gib, keepAddress, leadsTo, many } =
   view;
-const { span, Table } = view;
+const { Counts, span, Table } = view;
 const AGAIN_MS = 10000;
 const HOURS_MS = 120000;
 const PAGE = 50;
@@ -179,28 +179,70 @@ export function LimitsCard({ limits, user }) {
  * How busy a running job's GPUs are, in words.
  * @param {RunningJob} job
  */
-export function idleWords({ gpus, gpus_exact, known, use, idle }) {
+export function idleWords({ gpus, gpus_exact, known, use, idle_count: idle }) {
   if (!gpus && gpus_exact) return "no GPUs";
   if (!known || use === null) return "unknown";
   const of = known < gpus ? `${known} of ${gpus} measured, ` : "";
-  return `${of}${percent(use)}${idle.length ? `, ${idle.length} of ${gpus} idle` : ""}`;
+  return `${of}${percent(use)}${idle ? `, ${formatted(idle)} of ${formatted(gpus)} idle` : ""}`;
+}
+
+/**
+ * Which GPUs do nothing: the first ones, and how many more.
+ * @param {RunningJob} job
+ */
+export function idleNames({ idle, idle_count: count }) {
+  const names = idle.map(({ node, index }) => `${node} GPU ${index}`).join(", ");
+  return count > idle.length ? `${names} and ${formatted(count - idle.length)} more` : names;
+}
+
+/**
+ * The list of an array's tasks.
+ * @param {string} show
+ * @param {ArrayRow} array
+ * @param {string} [days]
+ */
+const tasksAt = (show, { array }, days = "") =>
+  addressOf(`jobs/${show}`, { q: `array=${array}`, days }, { q: "", days: "" });
+
+/**
+ * A job's first two cells: where it is described, and its name; of an array how many tasks it has.
+ * @param {{ id: number, label: string, name: string, array: ArrayRow | null }} job
+ * @param {string} address
+ */
+function nameCells({ label, name, array }, address) {
+  const words = array ? `${array.array}_[…]` : label;
+  const link = el("a", { class: "plain", href: address, tabIndex: -1 }, words);
+  const tasks = array ? ` ${array.exact ? "" : "at least "}${many(array.tasks, "task")}` : "";
+  return [
+    el("td", { key: "job", class: "nowrap" }, link, tasks && el("small", { class: "dim" }, tasks)),
+    el("td", { key: "name", class: "cut", title: name }, name),
+  ];
+}
+
+/** @param {{ job: RunningJob }} props */
+function IdleCell({ job }) {
+  const [which, words] = [idleNames(job), idleWords(job)];
+  return el(
+    "td",
+    { title: which, "data-label": "use of GPUs" },
+    which
+      ? [
+          el("span", { key: "words", class: "state warn" }, words),
+          el("small", { key: "which", class: "dim" }, ` ${which}`),
+        ]
+      : el("span", { class: "dim" }, words),
+  );
 }
 
 /** @param {{ job: RunningJob, at: number }} props */
 function RunningLine({ job, at }) {
-  const { id, label, name, start_at, limit, idle } = job;
+  const { id, start_at, limit, array } = job;
   const ran = start_at ? at - start_at : null;
-  const which = idle.map(({ node, index }) => `${node} GPU ${index}`).join(", ");
-  const words = idleWords(job);
+  const address = array ? tasksAt("running", array) : `#job/${id}`;
   return el(
     "tr",
-    { "data-job": id, ...leadsTo(`job/${id}`) },
-    el(
-      "td",
-      { class: "nowrap" },
-      el("a", { class: "plain", href: `#job/${id}`, tabIndex: -1 }, label),
-    ),
-    el("td", { class: "cut", title: name }, name),
+    { "data-job": id, "data-array": array?.array, ...leadsTo(address.slice(1)) },
+    nameCells(job, address),
     el(
       "td",
       { class: "num", "data-label": "GPUs" },
@@ -212,13 +254,7 @@ function RunningLine({ job, at }) {
       { class: "num", "data-label": "time" },
       ran !== null && limit ? barred(ran, limit, span(ran)) : span(ran),
     ),
-    el(
-      "td",
-      { title: which, "data-label": "use of GPUs" },
-      idle.length ? el("span", { class: "state warn" }, words) : null,
-      idle.length ? el("small", { class: "dim" }, ` ${which}`) : null,
-      idle.length ? null : el("span", { class: "dim" }, words),
-    ),
+    h(IdleCell, { job }),
   );
 }
 
@@ -231,19 +267,19 @@ export function measuredWords({ known, why, over_s }) {
 }
 
 /** @param {{ work: MyWork }} props */
-export function RunningCard({ work: { running, measured, reasons, user } }) {
+export function RunningCard({ work: { running, measured, reasons, user, jobs } }) {
   const numbers = ["GPUs", "CPUs", "time"].map((label) => ({ label, numeric: true }));
   const heads = ["job", "name", ...numbers, "use of GPUs"];
   const at = Date.now() / 1000;
   const gpus = running.some((job) => job.gpus);
   const all = `#jobs/running/${encodeURIComponent(`user=${user}`)}`;
-  const ordered = [...running].sort((a, b) => b.idle.length - a.idle.length || b.id - a.id);
+  const ordered = [...running].sort((a, b) => b.idle_count - a.idle_count || b.id - a.id);
   const lines = ordered.slice(0, PAGE).map((job) => h(RunningLine, { key: job.id, job, at }));
-  const waits = reasons.map(({ reason, why, jobs }) =>
+  const waits = reasons.map(({ reason, why, jobs: count }) =>
     el(
       "li",
       { key: `${reason} ${why}` },
-      `${many(jobs, "job")}: ${why || reason || "no reason given"}`,
+      `${many(count, "job")}: ${why || reason || "no reason given"}`,
     ),
   );
   return view.card(
@@ -257,7 +293,7 @@ export function RunningCard({ work: { running, measured, reasons, user } }) {
         ? [el("h3", { key: "h" }, "Pending"), el("ul", { key: "w", class: "plain" }, waits)]
         : null,
     ],
-    running.length ? el("a", { href: all }, `${many(running.length, "job")} in the list`) : null,
+    running.length ? el("a", { href: all }, `${many(jobs, "job")} in the list`) : null,
   );
 }
 
@@ -360,39 +396,48 @@ function Share({ share, asked }) {
   );
 }
 
-/** @param {{ job: EfficiencyRow }} props */
-function EndedLine({ job }) {
-  const { id, label, name, state, kind, gpus, gpus_exact } = job;
+/** How many of an array's tasks were measured, where not all were. @param {EfficiencyRow} job */
+export function measuredOf({ array, measured }) {
+  if (!array || measured >= array.tasks) return "";
+  return `${formatted(measured)} of ${many(array.tasks, "task")} measured`;
+}
+
+/** @param {{ job: EfficiencyRow, days: string }} props */
+function EndedLine({ job, days }) {
+  const { id, state, kind, gpus, gpus_exact, array } = job;
+  const address = array ? tasksAt("ended", array, days) : `#job/${id}`;
+  const each = array ? " each" : "";
+  const of = (/** @type {string} */ amount) =>
+    array && !array.alike ? "different amounts" : `${amount}${each}`;
   const none = el("span", { class: "dim" }, "-");
   const had = gpus || !gpus_exact;
   const waste = (/** @type {number | null} */ hours) =>
     hours === null ? unknown() : hoursWords(hours);
   return el(
     "tr",
-    { "data-job": id, ...leadsTo(`job/${id}`) },
+    { "data-job": id, "data-array": array?.array, ...leadsTo(address.slice(1)) },
+    nameCells(job, address),
     el(
       "td",
-      { class: "nowrap" },
-      el("a", { class: "plain", href: `#job/${id}`, tabIndex: -1 }, label),
+      { "data-label": "state", title: measuredOf(job) },
+      array ? h(Counts, { counts: array.counts }) : badge(state, kind),
     ),
-    el("td", { class: "cut", title: name }, name),
-    el("td", { "data-label": "state" }, badge(state, kind)),
     el("td", { class: "num nowrap", "data-label": "ended" }, clock(job.end_at)),
     el("td", { class: "num", "data-label": "ran" }, span(job.elapsed)),
     el(
       "td",
       { class: "num", "data-label": "GPUs used" },
-      had ? Share({ share: job.gpu, asked: gpus_exact ? `${gpus}` : `${gpus || "?"}+` }) : none,
+      had ? Share({ share: job.gpu, asked: of(gpus_exact ? `${gpus}` : `${gpus || "?"}+`) }) : none,
     ),
     el(
       "td",
       { class: "num", "data-label": "CPUs used" },
-      Share({ share: job.cpu, asked: formatted(job.cpus) }),
+      Share({ share: job.cpu, asked: of(formatted(job.cpus)) }),
     ),
     el(
       "td",
       { class: "num", "data-label": "memory used" },
-      Share({ share: job.memory_used, asked: gib(job.memory) }),
+      Share({ share: job.memory_used, asked: of(gib(job.memory)) }),
     ),
     el("td", { class: "num", "data-label": "unused GPU hours" }, had ? waste(job.gpu_waste) : none),
     el("td", { class: "num", "data-label": "unused CPU hours" }, waste(job.cpu_waste)),
@@ -428,7 +473,7 @@ export function EfficiencyTable({ ended, by, down, order, more, all }) {
         el(
           "tbody",
           null,
-          shown.map((job) => h(EndedLine, { key: job.id, job })),
+          shown.map((job) => h(EndedLine, { key: job.id, job, days: String(ended.days) })),
         ),
       ),
     ),
@@ -442,7 +487,9 @@ export function aboutEnded({ why, cut, most, why_no_gpus, jobs }) {
   if (why) lines.push(`CPU and memory are unknown or of earlier: ${why}.`);
   if (why_no_gpus && jobs.some((job) => job.gpus))
     lines.push(`Use of GPUs of ended jobs is unknown: ${why_no_gpus}.`);
-  if (cut) lines.push(`The newest ${formatted(most)} jobs at most; there were more.`);
+  if (cut) lines.push(`The newest ${formatted(most)} jobs and arrays at most; there were more.`);
+  const some = jobs.filter((job) => measuredOf(job)).length;
+  if (some) lines.push(`Shares of an array are means over its measured tasks, by their hours.`);
   lines.push(
     "Unknown is not measured: the job was short, or samples are missing. Memory is the peak of its largest step.",
   );

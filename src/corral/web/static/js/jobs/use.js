@@ -25,6 +25,16 @@ function share(word, used, given, shown) {
   );
 }
 
+/**
+ * How long its GPUs were busy, of how long it had them; nothing of a job that had none.
+ * @param {api.JobUse} use
+ */
+function gpuShare({ gpus, gpu_s: busy, gpu_given_s: given, why_no_gpus: why }) {
+  if (gpus === 0) return null;
+  if (busy !== null) return share("GPU time", busy, given, span);
+  return fact("GPU time", el("span", { class: "dim" }, why ? `unknown: ${why}` : "unknown"));
+}
+
 /** @param {number} mib */
 const memory = (mib) => (mib < 1 ? "below 1 MiB" : gib(Math.round(mib)));
 
@@ -39,12 +49,13 @@ export function UseFacts({ use }) {
       { class: "facts" },
       share("CPU time", use.cpu_s, use.cpu_given_s, span),
       share("memory", use.memory, use.memory_given, memory),
+      gpuShare(use),
     ),
     el(
       "p",
       { class: "dim" },
       measured
-        ? "Out of accounting. CPU time is compared with its CPUs times its run time; memory is the peak " +
+        ? "Out of accounting; GPU time out of the metrics. Both times are compared with the CPUs or GPUs times the run time; memory is the peak " +
             "of its largest step, sampled every 30 s unless JobAcctGatherFrequency is set."
         : "Accounting has no samples of this job: it was short, its steps are not over, or " +
             "JobAcctGatherType is jobacct_gather/none.",

@@ -7,6 +7,7 @@ import { ask, complain, el, formatted, many, toast } from "./view.js";
 /** Of one request; the server takes no more. */
 const AT_ONCE = 500;
 const NAMED = 5;
+const LISTED = 120;
 
 /**
  * A set with one more, or without it.
@@ -52,12 +53,14 @@ export function whose(users) {
  * What is asked before jobs are cancelled.
  * @param {ChosenJobs} chosen
  */
-export function question({ tasks, exact, users, others }) {
-  const count = `${exact ? "" : "at least "}${many(tasks, "job")}`;
+export function question({ tasks, exact, users, others, nodes, node_count: count }) {
+  const jobs = `${exact ? "" : "at least "}${many(tasks, "job")}`;
+  const list = nodes.length > LISTED ? `${nodes.slice(0, LISTED)}…` : nodes;
+  const where = count ? ` On ${many(count, "node")}: ${list}.` : " None of them has begun.";
   const left = others
     ? ` ${many(others, "job")} of other users ${others === 1 ? "is" : "are"} left out: only administrators and operators cancel those.`
     : "";
-  return { title: `Cancel ${count}?`, text: `${whose(users)}.${left}` };
+  return { title: `Cancel ${jobs}?`, text: `${whose(users)}.${where}${left}` };
 }
 
 /**

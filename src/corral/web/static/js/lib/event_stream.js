@@ -91,7 +91,7 @@ async function fetchNodes(tries) {
 function took(data) {
   if (data.at) now.skew = data.at - Date.now() / 1000;
   if (!("rev" in data)) {
-    if (now.head) now.head.seen_at = data.seen_at;
+    if (now.head) Object.assign(now.head, { seen_at: data.seen_at, jobs_at: data.jobs_at });
     notify("age");
     if (missed) loadNodes().catch(() => {});
     return;

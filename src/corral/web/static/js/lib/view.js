@@ -3,7 +3,7 @@ import { Component, h, render } from "../../vendor/preact.mjs";
 import { refused } from "./server.js";
 /** @import * as dom from "preact" */
 /** @import { ClassAttributes, ComponentChildren, HTMLAttributes, VNode } from "preact" */
-/** @import { NodeFigures, NodeRow } from "../api.js" */
+/** @import { NodeFigures, NodeRow, StateCount } from "../api.js" */
 /** @import { Refused } from "./server.js" */
 
 /** The class of a state, by which the page colours.
@@ -411,3 +411,29 @@ export const fact = (word, value) =>
 /** @param {string} name */
 export const colour = (name) =>
   getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+
+/** From here on the rest of the jobs is not as new as their states. */
+const OLDER_S = 5;
+
+/**
+ * How old the state is, and where that differs what of each job is not its state.
+ * @param {{ seen_at: number, jobs_at: number } | null} head
+ * @param {number} at unix seconds of the server
+ */
+export function ageWords(head, at) {
+  if (!head?.seen_at) return "";
+  const words = `Slurm reported this ${Math.round(at - head.seen_at)} s ago`;
+  if (!head.jobs_at || head.seen_at - head.jobs_at < OLDER_S) return words;
+  const jobs = Math.round(at - head.jobs_at);
+  return `${words}. Of a job whose state has not changed, priority, limit and why it is pending are at most ${jobs} s old`;
+}
+
+/** @param {{ counts: StateCount[] }} props */
+export const Counts = ({ counts }) =>
+  el(
+    "span",
+    { class: "counts" },
+    counts.map(({ state, kind, count }) =>
+      el("span", { key: state }, badge(`${formatted(count)} ${state}`, kind)),
+    ),
+  );

@@ -1,0 +1,192 @@
+"""All jobs of a cluster, as new as slurmctld can be asked for them without keeping it busy.
+
+slurmctld has no list of the jobs that changed: ``jobs?update_time=`` is nothing, or all of them
+(``_slurm_rpc_dump_jobs``, 22.05 to 26.05). From 5,000 jobs on each poll asks for all jobs' states,
+which are a small table, and for each job whose state is another one. What else changes of a job (it
+is held, its priority, limit, name, why it is pending, when it may start) is in the complete list
+alone. That is read next to the polls, so that news of states never waits for it, and rests so long
+that it takes at most a tenth of the time. A job that a viewer changed is asked for at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from corral.slurm.records import Job
+from corral.slurm.rest.stream import Memory
+from corral.web.slurm.slurmrest import Login, Slurm
+
+BIG: Final = 5000
+STATES_FROM: Final = 41
+"""The first API version that lists states alone (Slurm 24.05)."""
+MAX_SINGLE: Final = 25
+"""Jobs asked for one by one; with more the complete list is asked for."""
+ALL_JOBS_S: Final = 300.0
+"""In a big cluster all jobs are read again after this time at the latest."""
+LEAST_S: Final = 10.0
+"""Nor sooner than after this: also an answer that nothing changed is a question."""
+REST: Final = 9.0
+"""Pause after a complete list, as a multiple of the time that it took."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    """A complete list that is being read.
+
+    Attributes:
+        at: when it began, in unix seconds.
+        task: gives the jobs, None where none changed; when they last did; seconds that it took.
+        newer: jobs that were read one by one meanwhile; None: it is gone.
+    """
+
+    at: float
+    task: asyncio.Task[tuple[tuple[Job, ...] | None, int, float]]
+    newer: dict[str, Job | None] = field(default_factory=dict[str, Job | None])
+
+
+class JobReader:
+    """Reads the jobs of one poller.
+
+    Args:
+        rest: how Slurm is asked.
+    """
+
+    def __init__(self, rest: Slurm) -> None:
+        self._rest = rest
+        self._memory = Memory[Job]()
+        self._since = 0
+        self._states: dict[str, str] | None = None  # those that the jobs are known to have
+        self._reading: _Reading | None = None
+        self._next_at = 0.0
+        self._complete = float("-inf")  # on the clock, as complete_at
+        self._named = set[int]()
+        self.complete_at = 0.0
+
+    def name(self, numbers: Iterable[int]) -> None:
+        """Ask for these jobs at the next poll, and for the records of arrays of these numbers."""
+        self._named.update(numbers)
+
+    async def close(self) -> None:
+        """Read no more."""
+        if self._reading is not None:
+            self._reading.task.cancel()
+            await asyncio.gather(self._reading.task, return_exceptions=True)
+
+    async def read(self, login: Login, known: Mapping[int, Job]) -> tuple[Job, ...] | None:
+        """All jobs as they are known now; None where none is another one.
+
+        ``complete_at`` is since when nothing of them is older, in unix seconds.
+        """
+        big = len(known) >= BIG and await self._rest.version(login) >= STATES_FROM
+        clock = time.monotonic()
+        if not big or clock - self._complete >= 2 * ALL_JOBS_S:  # or nobody looked for a while
+            return await self._all(login, known, self._since)
+        if clock >= self._next_at and self._reading is None:
+            self._begin(login, self._since)
+        jobs, named = {job.label: job for job in known.values()}, frozenset(self._named)
+        ready = self._reading if self._reading and self._reading.task.done() else None
+        other = ready is not None and self._merge(ready, jobs)
+        states = await self._rest.states(login)
+        same = states is self._states and not other
+        changed = {} if same else _changed(jobs, states)
+        changed |= {job.label: job.id for job in jobs.values() if job.id in named} if named else {}
+        if len(changed) > MAX_SINGLE:
+            return await self._all(login, known, 0)
+        other |= await self._single(login, jobs, changed)
+        if not same:
+            other |= self._left_out(jobs, states)
+        # Here nothing can fail any more: what was read would be lost with it.
+        self._states = states
+        self._named -= named
+        if ready is not None:
+            self._finish(ready)
+        return tuple(jobs.values()) if other else None
+
+    async def _all(
+        self, login: Login, known: Mapping[int, Job], since: int
+    ) -> tuple[Job, ...] | None:
+        """The complete list, waited for; one that is being read already is not asked for again.
+
+        What changed after that one began is seen at the next poll.
+        """
+        named = frozenset(self._named)
+        own = self._reading is None
+        reading = self._reading or self._begin(login, since)
+        await asyncio.wait({reading.task})
+        jobs = {job.label: job for job in known.values()}
+        other = self._merge(reading, jobs)
+        self._finish(reading)
+        self._states = None
+        self._named -= named if own else set()
+        return tuple(jobs.values()) if other else None
+
+    def _begin(self, login: Login, since: int) -> _Reading:
+        async def listed() -> tuple[tuple[Job, ...] | None, int, float]:
+            begin = time.monotonic()
+            jobs, changed_at = await self._rest.jobs(login, since, self._memory)
+            return jobs, changed_at, time.monotonic() - begin
+
+        task = asyncio.create_task(listed(), name="all jobs")
+        self._reading = _Reading(time.time(), task)
+        return self._reading
+
+    def _merge(self, reading: _Reading, jobs: dict[str, Job]) -> bool:
+        """Replace the jobs by those of a complete list, but for those that are newer.
+
+        Raises:
+            CorralError: Slurm refused the list, or did not answer.
+        """
+        try:
+            listed, _, _ = reading.task.result()
+        except BaseException:
+            self._reading, self._next_at = None, time.monotonic() + LEAST_S
+            raise
+        if listed is None:
+            return False
+        jobs.clear()
+        jobs |= {job.label: job for job in listed}
+        for label, job in reading.newer.items():
+            if job is None:
+                jobs.pop(label, None)
+            else:
+                jobs[label] = job
+        return True
+
+    def _finish(self, reading: _Reading) -> None:
+        _, self._since, took = reading.task.result()
+        clock = time.monotonic()
+        self._next_at = clock + min(max(LEAST_S, took * REST), ALL_JOBS_S)
+        self._complete, self.complete_at = clock, reading.at
+        self._reading = None
+
+    async def _single(self, login: Login, jobs: dict[str, Job], changed: dict[str, int]) -> bool:
+        """Ask for jobs one by one."""
+        for number in changed.values():
+            job = await self._rest.job(login, number)
+            if job is not None:
+                jobs[job.label] = job
+                if self._reading is not None:
+                    self._reading.newer[job.label] = job
+        return bool(changed)
+
+    def _left_out(self, jobs: dict[str, Job], states: Mapping[str, str]) -> bool:
+        """Leave out jobs that slurmctld has forgotten."""
+        gone = [label for label in jobs if label not in states]
+        for label in gone:
+            del jobs[label]
+            if self._reading is not None:
+                self._reading.newer[label] = None
+        return bool(gone)
+
+
+def _changed(jobs: Mapping[str, Job], states: Mapping[str, str]) -> dict[str, int]:
+    """The numbers of jobs whose state is another one, by label."""
+    return {
+        label: jobs[label].id if label in jobs else int(label.partition("_")[0])
+        for label, state in states.items()
+        if label not in jobs or jobs[label].state != state
+    }
