@@ -179,16 +179,15 @@ if [ -n "$rank_end" ]; then
   exec 8<"$rank_end"
   rm -f "$rank_end"
 fi
-if [ -n "$rank_end" ]; then
+use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
+if [ -n "$rank_end" ] && ! command -v nvidia-smi >/dev/null 2>&1; then
+  echo "$(uname -n) absent;" > "$use" # stated once: nothing waits for the rank's end
+elif [ -n "$rank_end" ]; then
   (
-    use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
     while
       if [ -n "$(find "$CORRAL_JOB_FOLDER/followed" -newermt '-60 seconds' 2>/dev/null)" ]; then
-        if command -v nvidia-smi >/dev/null 2>&1; then
-          timeout 20 nvidia-smi --query-gpu=utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits 2>/dev/null
-        else
-          echo absent
-        fi | tr '\n' ';' | sed "s|^|$(uname -n) |" > "$use.new"
+        timeout 20 nvidia-smi --query-gpu=utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits 2>/dev/null |
+          tr '\n' ';' | sed "s|^|$(uname -n) |" > "$use.new"
         echo >> "$use.new"
         mv "$use.new" "$use"
       fi
