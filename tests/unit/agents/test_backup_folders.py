@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,6 +44,7 @@ def members(site: Path, prefix: str, **changes: object) -> dict[str, bytes]:
     return out
 
 
+@needs_root
 def test_a_link_in_the_place_of_mlflows_database_is_refused(site: Path) -> None:
     """Another database of root's came into the archive."""
     database(site / "other.db", "secret of root")
@@ -104,6 +106,89 @@ def test_a_database_that_its_owner_may_not_read_stays_out(site: Path, home: Path
         written(site, mlflow_home=str(home))
 
 
+@needs_root
+def test_a_database_on_a_larger_disk_is_read_by_the_folders_owner(site: Path, home: Path) -> None:
+    disk = home.parent / "disk.db"
+    database(disk, "first")
+    (home / "mlflow.db").symlink_to(disk)
+    for path in (home, home.parent, disk):
+        os.chown(path, NOBODY, NOBODY)
+    assert members(site, "mlflow/sqlite/", mlflow_home=str(home))
+    disk.chmod(0o600)
+    os.chown(disk, 0, 0)
+    with pytest.raises(Exception, match=UNREAD):
+        written(site, mlflow_home=str(home))
+
+
+@pytest.mark.parametrize("place", ["none/key", "none/above/key", "artifacts/model.pt/key"])
+def test_a_file_whose_folder_is_not_there_is_left_out(site: Path, place: str) -> None:
+    """As /etc/munge without munge, and /var/lib/corral-web without the page."""
+    assert members(site, "etc/munge", more={"etc/munge/munge.key": str(site / place)}) == {}
+
+
+def refusing(folder: Path, monkeypatch: pytest.MonkeyPatch, owner: int = NOBODY) -> None:
+    """A folder on a file server with root_squash: root may not list it, its owner may."""
+    real = os.open
+
+    def opened(path: Any, flags: int, mode: int = 0o777, **options: Any) -> int:
+        if options.get("dir_fd") is None and Path(path) == folder and os.geteuid() != owner:
+            raise PermissionError(13, "Permission denied", str(path))
+        return real(path, flags, mode, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+
+
+@pytest.fixture
+def squashed(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (home / "run").mkdir()
+    (home / "run/model.pt").write_bytes(b"weights")
+    (home / "other").symlink_to("/root")
+    for path in (home, home / "run", home / "run/model.pt"):
+        path.chmod(0o700)
+        os.chown(path, NOBODY, NOBODY)
+    refusing(home, monkeypatch)
+    return home
+
+
+@needs_root
+def test_artifacts_are_read_by_their_folders_owner(site: Path, squashed: Path) -> None:
+    """On Corral's own NFS root is nobody, and MLflow's folder has mode 700."""
+    before = os.getgroups(), os.getegid()
+    files = members(site, "mlflow/art", artifacts=str(squashed), with_artifacts=True)
+    assert files["mlflow/artifacts/run/model.pt"] == b"weights"
+    assert b"7 run/model.pt\n" in files["mlflow/artifacts.txt"]
+    assert (os.getgroups(), os.getegid(), os.geteuid()) == (*before, 0)
+
+
+@needs_root
+@pytest.mark.parametrize("place", ["", "run"])
+def test_artifacts_that_their_owner_may_not_read(
+    site: Path, squashed: Path, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    """A part that could not be listed was missing in the archive without a word."""
+    os.chown(squashed / place, 0 if place else NOBODY - 1, 0)
+    (squashed / place).chmod(0o700)
+    assert members(site, "mlflow/artifacts.txt", artifacts=str(squashed))
+    note = f"artifacts in {squashed} cannot be read by the folder's owner: "
+    assert note in capsys.readouterr().err
+    with pytest.raises(Exception, match="cannot be read by the folder's owner"):
+        written(site, artifacts=str(squashed), with_artifacts=True)
+
+
+@needs_root
+def test_artifacts_are_restored_by_their_folders_owner(site: Path, squashed: Path) -> None:
+    data, archive = written(site, artifacts=str(squashed), with_artifacts=True)
+    shutil.rmtree(squashed / "run")
+    steps(
+        *(site, data, archive, "services"),  # pyright: ignore[reportArgumentType]
+        artifacts=str(squashed),
+    )
+    for path in (squashed / "run", squashed / "run/model.pt"):
+        assert path.stat().st_uid == NOBODY
+    assert (squashed / "run/model.pt").read_bytes() == b"weights"
+    assert os.geteuid() == 0
+
+
 @pytest.mark.parametrize("place", ["artifacts", "state"])
 def test_a_folder_that_becomes_a_link_leads_nowhere(site: Path, place: str) -> None:
     """A folder is exchanged for a link as fast as that goes, while root lists and reads it."""
@@ -126,11 +211,37 @@ def test_a_folder_that_becomes_a_link_leads_nowhere(site: Path, place: str) -> N
             assert SECRET not in out.getvalue()
 
 
-def test_artifacts_that_are_a_link_are_refused(site: Path) -> None:
-    shutil.rmtree(site / "artifacts")
-    (site / "artifacts").symlink_to(site / "etc")
+def linked(place: Path, to: Path) -> None:
+    shutil.rmtree(place)
+    place.symlink_to(to)
+
+
+@needs_root
+@pytest.mark.parametrize("who", ["writes above", "owns above", "owns the link"])
+def test_artifacts_that_are_another_users_link_are_refused(site: Path, who: str) -> None:
+    above = site / "above"
+    (above / "artifacts").mkdir(parents=True)
+    linked(above / "artifacts", site / "etc")
+    if who == "writes above":
+        above.chmod(0o777)
+    else:
+        changed = above if who == "owns above" else above / "artifacts"
+        os.chown(changed, NOBODY, NOBODY, follow_symlinks=False)
     with pytest.raises(Exception, match="artifacts is a link: root would read where it leads"):
-        written(site, with_artifacts=True)
+        written(site, artifacts=str(above / "artifacts"))
+
+
+@needs_root
+def test_artifacts_that_root_linked_to_a_larger_disk_are_saved_and_restored(site: Path) -> None:
+    (site / "disk").mkdir()
+    linked(site / "artifacts", site / "disk")
+    (site / "disk/model.pt").write_bytes(b"weights")
+    data, archive = written(site, with_artifacts=True)
+    assert "mlflow/artifacts/model.pt" in archive.manifest.members
+    (site / "disk/model.pt").unlink()
+    steps(site, data, archive, "services")  # pyright: ignore[reportArgumentType]
+    assert (site / "disk/model.pt").read_bytes() == b"weights"
+    assert (site / "artifacts").is_symlink()
 
 
 def test_a_file_that_goes_while_it_is_listed_is_left_out(
@@ -183,6 +294,7 @@ def test_a_restore_refuses_links_in_all_places(site: Path) -> None:
     data, archive = saved(site)
     outside = site / "outside"
     outside.mkdir()
+    site.chmod(0o777)  # else the link of artifacts itself would be root's alone
     for place in ("artifacts/run/part3", "artifacts/run", "artifacts"):
         shutil.rmtree(site / "artifacts")
         (site / place).parent.mkdir(parents=True, exist_ok=True)
@@ -194,6 +306,16 @@ def test_a_restore_refuses_links_in_all_places(site: Path) -> None:
         (site / "artifacts").mkdir(exist_ok=True)
     steps(site, data, archive, "services")  # pyright: ignore[reportArgumentType]
     assert (site / "artifacts/run/part7/model.pt").read_bytes() == b"weights"
+
+
+@pytest.mark.parametrize("place", ["artifacts/run/part3", "artifacts/run"])
+def test_a_file_in_the_place_of_a_folder_is_named_as_such(site: Path, place: str) -> None:
+    data, archive = saved(site)
+    shutil.rmtree(site / "artifacts/run")
+    (site / place).parent.mkdir(exist_ok=True)
+    (site / place).write_bytes(b"")
+    with pytest.raises(Exception, match=f"{place} is not a folder: move it away"):
+        steps(site, data, archive, "services")  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("name", ["../x", "run/../../x", "run//x", ".", "run/.."])

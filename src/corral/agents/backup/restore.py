@@ -20,6 +20,7 @@ import os
 import pwd
 import re
 import shutil
+import stat
 import subprocess
 import sys
 import tarfile
@@ -157,7 +158,8 @@ def placed(entry, file, folder, name):
         shutil.copyfileobj(file, to, PIECE)
         user = number(pwd.getpwnam, entry.uname, "user")
         group = number(grp.getgrnam, entry.gname, "group")
-        os.fchown(to.fileno(), user, group)
+        if os.geteuid() == os.getuid():  # else the folder's owner writes, as permitted() does
+            os.fchown(to.fileno(), user, group)
         os.fchmod(to.fileno(), entry.mode & 0o777)
         to.flush()
         os.fsync(to.fileno())
@@ -193,7 +195,10 @@ def no_link(path):
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENOTDIR):
             raise
-        raise FailedError(f"{path} is a link: root would write where it leads") from None
+        # With O_DIRECTORY a link is refused by ENOTDIR too. It may be a folder again by now.
+        if path.is_dir() or path.is_symlink():
+            raise FailedError(f"{path} is a link: root would write where it leads") from None
+        raise FailedError(f"{path} is not a folder: move it away") from None
 
 
 def made(part, above, status):
@@ -208,10 +213,53 @@ def made(part, above, status):
     return number
 
 
-def extracted(prefix, folder, like):
+def only_roots(path):
+    """Whether root alone can replace an entry: it and each folder above it are root's."""
+    above = path.parent.resolve()
+    for place in (above / path.name, above, *above.parents):
+        status = os.lstat(place)
+        shared = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+        if status.st_uid or (shared and stat.S_ISDIR(status.st_mode)):
+            return False
+    return True
+
+
+def refuses_root(folder):
+    """Whether root may not open a folder: on a file server with root_squash root is nobody."""
+    try:
+        os.close(os.open(folder, FOLDER))
+    except PermissionError:
+        return True
+    except OSError:  # below() names it
+        return False
+    return False
+
+
+@contextmanager
+def permitted(folder):
+    """The folder to write in, as its owner where root may not; root's own link is followed."""
+    if folder.is_symlink() and only_roots(folder):
+        folder = folder.resolve()
+    status = folder.lstat()
+    if not refuses_root(folder):
+        yield folder
+        return
+    groups, group = os.getgroups(), os.getegid()
+    os.setgroups([status.st_gid])
+    os.setegid(status.st_gid)
+    os.seteuid(status.st_uid)
+    try:
+        yield folder
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)
+
+
+def extracted(prefix, top, like):
     """Write members below a folder; folders get the owner and mode of another one."""
     status = like.stat()
-    with entries(prefix) as members:
+    with entries(prefix) as members, permitted(top) as folder:
         for entry, file in members:
             *parts, name = entry.name.removeprefix(prefix).split("/")
             if not {"", ".", ".."}.isdisjoint((*parts, name)):

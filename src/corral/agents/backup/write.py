@@ -11,7 +11,8 @@ last line is ``@``, its bytes and their SHA-256. Nothing is written to a disk, e
 MLflow's SQLite file, which MLflow's user makes in its own folder and which is removed at once.
 
 Other users than root write in the folders of state and artifacts: each part of a path below them
-is opened alone, and no link is followed (``folder_of``).
+is opened alone, and no link is followed (``folder_of``). Artifacts are read by the owner of their
+folder.
 
 Order and consistency:
 
@@ -41,6 +42,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 ETC = Path("/etc/slurm")
@@ -51,11 +53,13 @@ ABSENT_TRIES = 20
 REPLACED_S = 60.0
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 # SQLite opens a database, its log and its journal by name, and writes to them: so not as root, in a
-# folder where others write. Its own backup is consistent while the server writes.
+# folder where others write. Its own backup is consistent while the server writes. A link leads only
+# where the folder's owner may read; where that is root, it is refused.
 SQLITE = """
 import os, shutil, sqlite3, stat, sys, tempfile
 from contextlib import closing
-if not stat.S_ISREG(os.lstat("mlflow.db").st_mode):
+status = os.stat("mlflow.db", follow_symlinks=os.geteuid() != 0)
+if not stat.S_ISREG(status.st_mode):
     sys.exit("mlflow.db is not a plain file")
 with tempfile.TemporaryDirectory(prefix=".corral-backup-", dir=".") as private:
     copy = os.path.join(private, "mlflow.db")
@@ -239,7 +243,10 @@ def accounting(archive, database):
 
 def folder_of(path, top):
     """The folder of a path, open; below ``top`` no part of it is a link. None: it is not there."""
-    number = os.open(top, FOLDER)
+    try:
+        number = os.open(top, FOLDER)
+    except (FileNotFoundError, NotADirectoryError):  # as /etc/munge where nothing signs by munge
+        return None
     for part in path.parent.relative_to(top).parts:
         above = number
         try:
@@ -310,10 +317,24 @@ def add_file(archive, name, path, top=None):
             archive.stream(name, file, status.st_size, status)
 
 
+def unlisted(error):
+    """Raise why a folder cannot be listed, unless it has just been removed or replaced."""
+    if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+        raise error
+
+
+def is_link(name, folder):
+    """Whether an entry of an open folder is a link, or has just been removed."""
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return True
+
+
 def files_of(folder):
     """Everything but folders in a folder and those below it, each with its size."""
-    for place, folders, names, number in os.fwalk(folder):
-        folders.sort()
+    for place, folders, names, number in os.fwalk(folder, onerror=unlisted):
+        folders[:] = sorted(name for name in folders if not is_link(name, number))
         for name in sorted(names):
             try:
                 size = os.stat(name, dir_fd=number, follow_symlinks=False).st_size
@@ -353,17 +374,66 @@ def sqlite(archive, home):
         raise FailedError(f"MLflow's store in {home} cannot be read")
 
 
+def only_roots(path):
+    """Whether root alone can replace an entry: it and each folder above it are root's."""
+    above = path.parent.resolve()
+    for place in (above / path.name, above, *above.parents):
+        status = os.lstat(place)
+        shared = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
+        if status.st_uid or (shared and stat.S_ISDIR(status.st_mode)):
+            return False
+    return True
+
+
+@contextmanager
+def as_owner(folder):
+    """Read as a folder's owner: root is nobody on a file server with root_squash.
+
+    The owner's processes cannot signal or trace this one: its real user stays root.
+    """
+    status = folder.lstat()  # a link that comes in its place meanwhile chooses no other user
+    if os.geteuid() or not status.st_uid:
+        yield
+        return
+    groups, group = os.getgroups(), os.getegid()
+    os.setgroups([status.st_gid])
+    os.setegid(status.st_gid)
+    os.seteuid(status.st_uid)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+        os.setegid(group)
+        os.setgroups(groups)
+
+
+def add_artifacts(archive, folder, with_artifacts, names):
+    """List artifacts into ``names``, and on request add them."""
+    if folder.is_symlink():
+        if not only_roots(folder):
+            what = f"{folder} is a link: root would read where it leads"
+            raise FailedError(f"{what}, and others than root can replace it")
+        folder = folder.resolve()
+    if not folder.is_dir():
+        return
+    with as_owner(folder):
+        for path, size in files_of(folder):
+            names.append(f"{size} {path.relative_to(folder)}\n")
+            if with_artifacts:
+                add_file(archive, f"mlflow/artifacts/{path.relative_to(folder)}", path, folder)
+
+
 def mlflow(archive, place, artifacts, with_artifacts):
     """Add MLflow's store, the names of its artifacts, and on request those too."""
     sqlite(archive, Path(place))
     names = []
-    folder = Path(artifacts)
-    if folder.is_symlink():
-        raise FailedError(f"{folder} is a link: root would read where it leads")
-    for path, size in files_of(folder) if folder.is_dir() else ():
-        names.append(f"{size} {path.relative_to(folder)}\n")
+    try:
+        add_artifacts(archive, Path(artifacts), with_artifacts, names)
+    except PermissionError as error:
+        what = f"artifacts in {artifacts} cannot be read by the folder's owner: {error}"
         if with_artifacts:
-            add_file(archive, f"mlflow/artifacts/{path.relative_to(folder)}", path, folder)
+            raise FailedError(what) from error
+        print(f"{what}; names of artifacts are missing in the archive", file=sys.stderr)
     archive.add("mlflow/artifacts.txt", "".join(names).encode("utf-8", "surrogateescape"))
 
 
