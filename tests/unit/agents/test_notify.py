@@ -656,6 +656,79 @@ def test_the_next_round_asks_again_who_was_slow(
     assert [each[1] for each in send.sent] == ["https://hooks.example.org/x"]
 
 
+@pytest.fixture
+def clock(send: Any, monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The program's clock, which its sleep moves."""
+    now = [0.0]
+    monkeypatch.setattr(send.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(send.time, "sleep", lambda s: now.__setitem__(0, now[0] + s))
+    return now
+
+
+def hook(send: Any, monkeypatch: pytest.MonkeyPatch, clock: list[float], takes: float) -> list[Any]:
+    """A webhook that takes so long for each message; the times at which it was asked."""
+    asked = list[Any]()
+
+    def request(*_: object) -> tuple[int, bytes]:
+        asked.append(clock[0])
+        clock[0] += takes
+        if takes >= send.WITHIN_S:
+            raise TimeoutError
+        return 200, b""
+
+    monkeypatch.setattr(send, "request", request)
+    return asked
+
+
+def test_who_is_slow_and_accepts_gets_all_messages(
+    send: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    clock: list[float],
+) -> None:
+    """Each message that was left for the next round was counted as tried, and dropped."""
+    asked = hook(send, monkeypatch, clock, 25)
+    queued(send, tmp_path, *["lab-chat"] * 20, "ada", "lab-chat,eve")
+    accounting = list[Any]()
+    monkeypatch.setattr(send, "rows_of", lambda job: accounting.append(job) or [])
+    (tmp_path / "notify.json").write_text(json.dumps({**CONF, "accounting": False}))
+    assert send.main() == 0
+    output = capsys.readouterr().out
+    assert "dropped" not in output
+    assert "tried again" not in output
+    assert len(asked) == 21
+    assert output.count("sent") == 23
+    mails = [at for at, line in enumerate(output.splitlines()) if "chat" not in line]
+    assert max(mails) < 4, "others' messages go out in the first round"
+
+
+def test_who_never_answers_holds_no_message_for_ever(
+    send: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    clock: list[float],
+) -> None:
+    asked = hook(send, monkeypatch, clock, 40)
+    queued(send, tmp_path, *["lab-chat"] * 300)
+    assert send.main() == 0
+    output = capsys.readouterr().out
+    assert "dropped after 5 tries" in output
+    assert "was too slow a moment ago: dropped after 4 hours" in output
+    assert output.count(": dropped") == 300
+    assert max(asked) < send.SKIPPED_S + 1300
+
+
+def test_what_failed_counts_though_another_was_skipped(send: Any, tmp_path: Path) -> None:
+    send.status = 503
+    queued(send, tmp_path, "secret,ada")
+    send.SLOW.add("the relay")
+    problem = send.handle({**CONF, "accounting": False}, tmp_path / "queue/0")
+    assert type(problem) is send.LaterError
+    assert json.loads((tmp_path / "queue/0").read_text())["to"] == "secret,ada"
+
+
 def test_mail_prog_queues_and_returns(tmp_path: Path) -> None:
     for folder in ("queue", "new"):
         (tmp_path / folder).mkdir()

@@ -12,7 +12,8 @@ without control characters, and into JSON, where it is code in chats' markup and
 address of a webhook is the administrator's alone, and no redirection is followed.
 
 A message is tried five times within 20 minutes, then it is dropped with a line in the journal. One
-process sends all messages: who answers too slowly is not asked again in the same round.
+process sends all messages: who answers too slowly is not asked again in the same round. A message
+that waits for the next round for that reason was not tried; it waits at most four hours.
 """
 
 import http.client
@@ -86,6 +87,8 @@ MOST_NAMED = 5
 """Tasks that a message names."""
 MOST_FINDINGS = 3
 LONGEST_ANSWER = 1 << 20
+SKIPPED_S = 4 * 3600
+"""So long a message waits for those who are too slow: the queue has a limit, for all together."""
 
 
 class DroppedError(Exception):
@@ -98,6 +101,10 @@ class LaterError(Exception):
 
 class UnknownEndError(LaterError):
     """Accounting does not know the job's end yet; it does not count as a try."""
+
+
+class SkippedError(LaterError):
+    """They were too slow in this round and are not asked again; it does not count as a try."""
 
 
 def plain(text, most=SHOWN):
@@ -645,7 +652,13 @@ def send_hook(conf, name, head, lines, facts):
 
 
 def deliver(conf, message, to):
-    """One message to one of its recipients: the name of a webhook, an address, or a login."""
+    """One message to one of its recipients: the name of a webhook, an address, or a login.
+
+    Raises:
+        SkippedError: they were too slow in this round; accounting and the doctor are not asked.
+    """
+    if (whom := f"webhook {to}" if to in conf["webhooks"] else "the relay") in SLOW:
+        raise SkippedError(f"{whom} was too slow a moment ago")
     head, lines, facts = composed(conf, message)
     if to in conf["webhooks"]:
         send_hook(conf, to, head, lines, facts)
@@ -682,7 +695,8 @@ def handle(conf, path):
             print(f"{line}: sent", flush=True)
         except LaterError as error:
             left.append(to)
-            problem = type(error)(f"{line}: {error}")
+            if problem is None or isinstance(problem, SkippedError):
+                problem = type(error)(f"{line}: {error}")
         except DroppedError as error:
             print(f"{line}: dropped: {error}", flush=True)
         except Exception as error:  # one message never holds up the others
@@ -690,16 +704,42 @@ def handle(conf, path):
     if problem is None:
         path.unlink(missing_ok=True)
         return None
-    new = SPOOL / "new" / path.name
-    new.write_text(json.dumps({**message, "to": ",".join(left)}), encoding="utf-8")
-    new.rename(path)
+    if left != recipients:
+        new = SPOOL / "new" / path.name
+        new.write_text(json.dumps({**message, "to": ",".join(left)}), encoding="utf-8")
+        new.rename(path)
     return problem
+
+
+def wait_of(path, problem, tries, skipped):
+    """Seconds until a message is handled again; None: it is dropped.
+
+    Args:
+        path: of the message.
+        problem: why it could not be sent now.
+        tries: how often each message was tried.
+        skipped: since when each message waits for those who are too slow.
+    """
+    if isinstance(problem, UnknownEndError):
+        return 1
+    if isinstance(problem, SkippedError):
+        now = time.monotonic()
+        if now - skipped.setdefault(path, now) < SKIPPED_S:
+            return 1
+        print(f"{problem}: dropped after {SKIPPED_S / 3600:g} hours", flush=True)
+        return None
+    number = tries[path] = tries.get(path, 0) + 1
+    if number > len(DELAYS_S):
+        print(f"{problem}: dropped after {number} tries", flush=True)
+        return None
+    print(f"{problem}: tried again in {DELAYS_S[number - 1]} s", flush=True)
+    return DELAYS_S[number - 1]
 
 
 def main():
     """Send until the queue is empty."""
     conf = json.loads(CONF.read_text(encoding="utf-8"))
-    next_at, tries = {}, {}
+    next_at, tries, skipped = {}, {}, {}
     while paths := sorted((SPOOL / "queue").iterdir()):
         SPENT.clear()
         SLOW.clear()
@@ -709,15 +749,10 @@ def main():
             problem = handle(conf, path)
             if problem is None:
                 continue
-            wait = 1
-            if not isinstance(problem, UnknownEndError):
-                number = tries[path] = tries.get(path, 0) + 1
-                if number > len(DELAYS_S):
-                    print(f"{problem}: dropped after {number} tries", flush=True)
-                    path.unlink(missing_ok=True)
-                    continue
-                wait = DELAYS_S[number - 1]
-                print(f"{problem}: tried again in {wait} s", flush=True)
+            wait = wait_of(path, problem, tries, skipped)
+            if wait is None:
+                path.unlink(missing_ok=True)
+                continue
             next_at[path] = time.monotonic() + wait
         time.sleep(0.5)
     return 0
