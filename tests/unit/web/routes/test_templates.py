@@ -203,6 +203,33 @@ def test_a_teams_files_leave_room_for_those_of_others(shared: Shared) -> None:
     assert [f.name for f in files if f.account != "a" and not f.trouble] == ["all.yaml", "b.yaml"]
 
 
+def test_a_large_file_hides_none_behind_it(shared: Shared) -> None:
+    """Neither one that is refused, nor one for which too little room is left, takes room."""
+    shared.team("a", 0o755)
+    shared.add("a/00.yaml", "#" * (LONGEST_TEAM + 1))
+    for number in range(1, LONGEST_TEAM // LONGEST_TEMPLATE):
+        shared.add(f"a/{number:02}.yaml", "#" * LONGEST_TEMPLATE)
+    shared.add("a/40.yaml", "#" * (LONGEST_TEMPLATE - 100))
+    shared.add("a/50.yaml", "#" * LONGEST_TEMPLATE)
+    shared.add("a/60.yaml")
+    files, _ = shared.read("a")
+    assert [f.name for f in files if f.trouble] == ["00.yaml", "50.yaml"]
+
+
+@pytest.mark.parametrize("asked", ["%U", "%s"])
+def test_a_file_that_goes_meanwhile_ends_no_list(shared: Shared, asked: str) -> None:
+    """The shell ended at an empty size."""
+    for name in ("a.yaml", "b.yaml", "c.yaml"):
+        shared.add(name)
+    gone = f"""case "$*" in *"-c {asked} "*b.yaml) rm -f "$PWD/b.yaml" ;; esac\nreal="""
+    (shared.bin / "stat").write_text(
+        STAT.replace("real=", gone, 1).replace("{stat}", "/usr/bin/stat")
+    )
+    files, _ = shared.read()
+    assert not (shared.folder / "b.yaml").exists()
+    assert [f.name for f in files if not f.trouble and f.text] == ["a.yaml", "c.yaml"]
+
+
 def test_a_team_that_swaps_pipes_in_takes_no_more_than_its_time(
     shared: Shared, monkeypatch: pytest.MonkeyPatch
 ) -> None:
