@@ -154,7 +154,11 @@ give PYTHONUNBUFFERED 1 'lines show when they are printed'
 give USE_LIBUV 0 'works with every build of PyTorch'
 rank_end=""
 if [ "$SLURM_LOCALID" = 0 ]; then
-  rank_end=$(mktemp -u "${TMPDIR:-/tmp}/corral-rank-XXXXXX") && mkfifo -m 600 "$rank_end" || rank_end=""
+  # TMPDIR is the submitting machine's: on a node it may be missing or not writable.
+  for rank_folder in "${TMPDIR:-/tmp}" /tmp /dev/shm; do
+    rank_end=$(mktemp -u "$rank_folder/corral-rank-XXXXXX" 2>/dev/null) && mkfifo -m 600 "$rank_end" 2>/dev/null && break
+    rank_end=""
+  done
 fi
 if [ -n "$rank_end" ]; then
   exec 9<>"$rank_end"

@@ -33,7 +33,9 @@ def left(folder: Path) -> list[str]:
     return commands
 
 
-def rank(folder: Path, script: Script, *, local: int, until: str) -> None:
+def rank(
+    folder: Path, script: Script, *, local: int, until: str, temporary: str = ""
+) -> subprocess.CompletedProcess[bytes]:
     """One rank, which ends as soon as that shell test is true."""
     tools = folder / "tools"
     tools.mkdir()
@@ -42,13 +44,13 @@ def rank(folder: Path, script: Script, *, local: int, until: str) -> None:
     (tools / "python3").symlink_to(sys.executable)
     (folder / "followed").touch()
     body = join([script, sh("exec sh -c {c}", c=f"until {until}; do sleep 0.05; done")], "")
-    subprocess.run(
+    return subprocess.run(
         ["sh", "-c", body],
         env={
             "PATH": f"{tools}:/usr/bin:/bin",
             "PYTHONPATH": str(SOURCES),
             "CORRAL_JOB_FOLDER": str(folder),
-            "TMPDIR": str(folder),
+            "TMPDIR": temporary or str(folder),
             "SLURM_LOCALID": str(local),
             "SLURM_NODEID": "0",
             "MLFLOW_RUN_ID": "1",
@@ -56,6 +58,8 @@ def rank(folder: Path, script: Script, *, local: int, until: str) -> None:
         },
         cwd=folder,
         check=True,
+        stderr=subprocess.PIPE,
+        timeout=60,
     )
 
 
@@ -74,6 +78,17 @@ def test_samplers_leave_with_the_rank(tmp_path: Path, uri: str) -> None:
         time.sleep(0.02)
     assert not list(tmp_path.glob("corral-rank-*"))
     assert ENOUGH_S < usage.EVERY_S
+
+
+@pytest.mark.parametrize("temporary", ["/nowhere", "/proc"])
+def test_a_node_without_the_users_tmpdir_is_sampled(tmp_path: Path, temporary: str) -> None:
+    """mkfifo's message was in the user's log, and nothing was sampled."""
+    script, until = samplers(job(1), Tracking()), "[ -s gpus-0 ]"
+    done = rank(
+        tmp_path, script, local=0, until=f"{until} || [ $((n += 1)) -gt 100 ]", temporary=temporary
+    )
+    assert done.stderr == b""
+    assert (tmp_path / "gpus-0").read_text().endswith(" 93, 1000, 81559;\n")
 
 
 def test_other_ranks_sample_nothing(tmp_path: Path) -> None:
