@@ -24,8 +24,10 @@ from corral.slurm.records import Job, Node, Partition
 from corral.slurm.rest import past_jobs, read, write
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.answers import (
+    FORBIDDEN,
     MISSING,
     OK,
+    UNAUTHORIZED,
     Answer,
     no_past,
     perhaps_queued,
@@ -375,9 +377,13 @@ class RestClient:
 
         Raises:
             CorralError: UNREACHABLE, a page of a web server, which also writes 404: that does not
-                mean that Slurm has no such job.
+                mean that Slurm has no such job. One of 401 or 403 is a refusal of the user.
         """
-        if error.body.lstrip()[:1] == b"<":
+        page = error.body.lstrip()[:1] == b"<"
+        if page and error.status in (UNAUTHORIZED, FORBIDDEN):  # a proxy refuses who asks
+            words = f"a web server at {self.address} refuses it with status {error.status}"
+            return Answer(error.status, None, read.Metadata(errors=(words,)))
+        if page:
             raise CorralError(
                 Code.UNREACHABLE,
                 f"not slurmrestd but a web server answers at {self.address}, with status "

@@ -54,7 +54,7 @@ class Metadata:
 
     Attributes:
         release: Slurm's version, ``24.11.5``.
-        errors: Slurm's own words, empty when all succeeded.
+        errors: Slurm's own words, empty when all succeeded; not that a list is empty.
         last_update: when slurmctld last changed what was asked for; 0 where nothing changed since
             the time in the question.
     """
@@ -69,6 +69,10 @@ _NO_TASK: Final = "4294967294"
 """slurmrestd's word for the task of an array that has not been split yet (NO_VAL)."""
 _LOAD_UNIT: Final = 100
 """slurmd reports the load in hundredths."""
+_EMPTY_RESULT: Final = 9003
+"""ESLURM_REST_EMPTY_RESULT, "Nothing found with query": Slurm 22.05 (v0.0.38) adds it to an empty
+list of accounting, with status 200."""
+_NOT_LISTS: Final = ("errors", "warnings", "status", "meta")
 _LEVELS: Final = {"OPERATOR": OPERATOR, "ADMINISTRATOR": ADMINISTRATOR}
 
 
@@ -77,7 +81,12 @@ def metadata(body: object) -> Metadata:
     document = record(body)
     meta = record(document.get("meta"))
     release = text(record(meta.get("slurm") or meta.get("Slurm")).get("release"))
-    errors = [_error(error) for error in records(document.get("errors"))]
+    empty = any(value == [] for key, value in document.items() if key not in _NOT_LISTS)
+    errors = [
+        _error(error)
+        for error in records(document.get("errors"))
+        if not (empty and _is_empty_result(error))
+    ]
     # A cancel is answered with 200 and each job's own error next to its number (24.11).
     each = [record(status.get("error")) for status in records(document.get("status"))]
     errors += [text(error.get("message")) for error in each if integer(error.get("code"))]
@@ -85,10 +94,18 @@ def metadata(body: object) -> Metadata:
     return Metadata(release, tuple(errors), None if update is None else int(update))
 
 
+def _is_empty_result(error: Record) -> bool:
+    return _number(error) == _EMPTY_RESULT or "nothing found" in _error(error).lower()
+
+
+def _number(error: Record) -> int:
+    return integer(error.get("error_number", error.get("errno")))
+
+
 def _error(error: Record) -> str:
     parts = (text(error.get("description")), text(error.get("error")))
     known = list(dict.fromkeys(part for part in parts if part))
-    return ": ".join(known) or f"error {integer(error.get('error_number', error.get('errno')))}"
+    return ": ".join(known) or f"error {_number(error)}"
 
 
 def down(body: object) -> tuple[str, ...]:

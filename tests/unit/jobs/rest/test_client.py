@@ -132,6 +132,18 @@ REFUSALS = {
         "does not take alice's token",
         "scontrol token",
     ),
+    "a login in front of it": (
+        RefusedError(401, "Unauthorized", b"<html>log in</html>"),
+        Code.LOGIN_REFUSED,
+        "does not take alice's token",
+        "corral login --rest again",
+    ),
+    "a proxy that admits others": (
+        RefusedError(403, "Forbidden", b"\n<!doctype html>"),
+        Code.FORBIDDEN,
+        "a web server at http://127.0.0.1:6820 refuses it with status 403",
+        "",
+    ),
     "nobody answers": (
         NoResponseError("Connection refused"),
         Code.UNREACHABLE,
@@ -156,6 +168,30 @@ def test_refusals(case: str) -> None:
     assert message in caught.value.message
     assert hint in caught.value.hint
     assert token(sun="alice") not in repr(caught.value) + caught.value.message
+
+
+EMPTY_RESULT = {"error_number": 9003, "error": "Nothing found with query"}
+"""Slurm 22.05 (dbv0.0.38) in its answer of status 200."""
+
+
+@pytest.mark.parametrize("error", [EMPTY_RESULT, {"description": "Nothing found"}, {"errno": 9003}])
+def test_accounting_without_jobs_is_no_error(error: dict[str, Any]) -> None:
+    assert asyncio.run(client(Played(jobs={"errors": [error], "jobs": []})).past(7)) == ()
+    assert asyncio.run(client(Played(jobs={"errors": [error], "jobs": []})).jobs()) == ()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        {"errors": [EMPTY_RESULT]},
+        {"errors": [EMPTY_RESULT, {"error_number": 1, "error": "other"}], "jobs": []},
+        {"errors": [{"error_number": 1, "error": "other"}], "jobs": []},
+    ],
+)
+def test_another_error_of_accounting_is_one(answer: dict[str, Any]) -> None:
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(client(Played(jobs=answer)).past(7))
+    assert caught.value.code is Code.SLURM_REFUSED
 
 
 def test_another_web_server_is_not_taken_for_slurm() -> None:
