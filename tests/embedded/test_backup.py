@@ -183,7 +183,7 @@ def test_made_by_the_controller_itself(
     assert "F2240" not in ids(report_of(live))
     printed(live, "sed -i 's/^[0-9]*/1000000000/' /var/lib/corral/backup/last")
     (trouble,) = asyncio.run(api.status(spec)).troubles
-    assert "are declared" in trouble.message
+    assert "one is to be made every 1-00:00:00" in trouble.message
     assert "F2240" in ids(report_of(live))
     before = printed(live, "ls -A /shared/backups").split()
     printed(live, "systemctl start corral-backup-due.service")
