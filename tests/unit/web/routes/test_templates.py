@@ -203,8 +203,9 @@ def test_a_teams_files_leave_room_for_those_of_others(shared: Shared) -> None:
     assert [f.name for f in files if f.account != "a" and not f.trouble] == ["all.yaml", "b.yaml"]
 
 
-def test_a_large_file_hides_none_behind_it(shared: Shared) -> None:
+def test_a_large_file_hides_none_behind_it(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither one that is refused, nor one for which too little room is left, takes room."""
+    monkeypatch.setattr(job_templates, "_TEAM_S", 600)
     shared.team("a", 0o755)
     shared.add("a/00.yaml", "#" * (LONGEST_TEAM + 1))
     for number in range(1, LONGEST_TEAM // LONGEST_TEMPLATE):
