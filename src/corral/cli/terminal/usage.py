@@ -166,7 +166,7 @@ def _slurms_option(fault: _Fault) -> Explained | None:
 
 
 def _before_the_verb(fault: _Fault) -> Explained | None:
-    """An option in front of the command that it belongs to: ``corral --json jobs``."""
+    """An option in front of the command that it belongs to: ``--json jobs``."""
     name = fault.option
     if not name or not fault.below or name in fault.options or "No such option" not in fault.text:
         return None
