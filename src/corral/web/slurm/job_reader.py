@@ -7,7 +7,7 @@ is held, its priority, limit, name, why it is pending, when it may start) is in 
 alone. That is read next to the polls, so that news of states never waits for it, and rests so long
 that it takes at most a tenth of the time. A job that a viewer changed is asked for at once.
 
-A task of an array that begins has a number that nobody knows yet. The number of its array is asked
+A task of an array that begins has a number that is not known yet. The number of its array is asked
 for, to which slurmctld answers with all its tasks and with those that have not begun.
 """
 

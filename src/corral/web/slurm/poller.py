@@ -24,7 +24,7 @@ SLOWEST_S: Final = 30.0
 BACK_OFF: Final = 4.0
 """Pause after a poll, as a multiple of the time that Slurm took to answer: all polls together never
 keep slurmctld busy for more than a fifth of its time. Lists that are read next to them have a share
-of their own (``job_reader.REST``)."""
+that is separate (``job_reader.REST``)."""
 PARTITIONS_S: Final = 60.0
 ANSWER_S: Final = 1.5
 """After this time without an answer slurmctld is pinged: it is slow, or a daemon is down."""

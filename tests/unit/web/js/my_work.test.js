@@ -124,23 +124,27 @@ test("an array's row in the list of jobs has its idle GPUs", () => {
   assert.match(texts(badge), /3 idle/);
 });
 
-test("idle GPUs are asked for every 20 s at most, whichever jobs the list has", async (t) => {
-  /** @type {string[]} */
-  const asked = [];
-  t.mock.timers.enable({ apis: ["Date"], now: 1000 });
-  t.mock.method(globalThis, "fetch", async (/** @type {string} */ path) => {
-    asked.push(path);
+test("idle GPUs are asked for every 20 s at most, whichever jobs the list has", async () => {
+  let at = 1000;
+  let asked = 0;
+  const plain = { now: Date.now, fetch: globalThis.fetch };
+  Date.now = () => at;
+  globalThis.fetch = async () => {
+    asked += 1;
     return new Response(JSON.stringify({ running: [], measured: {} }));
-  });
+  };
   const idle = new IdleGpus();
   for (const id of [1, 2, 2, 3]) {
     idle.ask({ ...ME, figures: true }, [job({ id })], () => {});
-    t.mock.timers.tick(5000);
+    at += 5000;
   }
-  assert.equal(asked.length, 1);
-  idle.ask({ ...ME, figures: true }, [job({ id: 3 })], () => {});
-  assert.equal(asked.length, 2);
-  await new Promise(setImmediate);
+  assert.equal(asked, 1);
+  await new Promise((answered) => {
+    idle.ask({ ...ME, figures: true }, [job({ id: 3 })], () => answered(null));
+  });
+  assert.equal(asked, 2);
+  Date.now = plain.now;
+  globalThis.fetch = plain.fetch;
 });
 
 test("what an ended job used has its GPUs, and why they are unknown", () => {

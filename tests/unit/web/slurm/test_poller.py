@@ -550,14 +550,14 @@ def test_a_heterogeneous_job_that_is_submitted_ends_no_poll(
     run(work())
 
 
-def test_unchanged_states_cost_no_look_at_50000_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_states_cost_no_check_of_50000_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(job_reader, "BIG", 1)
 
     class Counted(dict[int, Any]):
-        looks = 0
+        reads = 0
 
         def values(self) -> Any:
-            self.looks += 1
+            self.reads += 1
             return super().values()
 
     async def work() -> None:
@@ -567,7 +567,7 @@ def test_unchanged_states_cost_no_look_at_50000_jobs(monkeypatch: pytest.MonkeyP
         await poller.poll()
         known = Counted(poller.now.jobs)
         assert await poller._jobs.read(poller._tokens()[0], known) is None
-        assert known.looks == 0
+        assert known.reads == 0
         await poller.close()
 
     run(work())

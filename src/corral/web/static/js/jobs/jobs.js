@@ -270,7 +270,7 @@ export function listChoice([tab = "all", filter = ""], query) {
 }
 
 /** Whether a bracket is yet to be closed. @param {string} word */
-const open = (word) => word.lastIndexOf("[") > word.lastIndexOf("]");
+const unclosed = (word) => word.lastIndexOf("[") > word.lastIndexOf("]");
 
 /**
  * The filter without a key whose value is yet to be typed: no job would match, or it is an error.
@@ -280,7 +280,7 @@ export const complete = (typed) =>
   typed
     .split(/\s+/)
     .filter((word) => word && !/^[a-z_]+!?=$/i.test(word))
-    .filter((word) => !/^nodes!?=/i.test(word) || !open(word))
+    .filter((word) => !/^nodes!?=/i.test(word) || !unclosed(word))
     .join(" ");
 
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, QueueState>} */
