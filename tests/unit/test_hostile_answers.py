@@ -47,7 +47,7 @@ def trace(event: str) -> bytes:
     "read",
     [
         lambda: read_trace(DEEP.encode(), 0),
-        lambda: read_trace(gzip.compress(DEEP.encode()), 0),
+        lambda: read_trace(gzip.compress(DEEP.encode(), mtime=0), 0),
         lambda: read_trace(trace(f'{{"ph":"X","name":"x","ts":1,"dur":{HUGE}}}'), 0),
         lambda: timeline({0: trace(f'{{"ph":"B","ts":{HUGE}}}')}, "x"),
         lambda: timeline({0: b'{"baseTimeNanoseconds":1e999,"traceEvents":[]}'}, "x"),

@@ -63,7 +63,7 @@ def imports(repo: Path) -> list[tuple[str, str]]:
 
 def imports_of(repo: Path) -> list[tuple[str, str]]:
     """Files of the source, each with a module of others that it imports."""
-    own = {*sys.stdlib_module_names, "corral"}
+    own = {*sys.stdlib_module_names, "corral", "_typeshed"}  # the last is the type checkers' own
     return [
         (str(file.relative_to(repo / "src")), name)
         for file in sorted((repo / "src").rglob("*.py"))

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -232,3 +233,15 @@ def test_the_bill_names_each_vendored_file() -> None:
         f"{sbom.VENDOR}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
         for file in vendored
     }
+
+
+def test_no_step_of_this_release_was_forgotten() -> None:
+    """CONTRIBUTING.md, "A release": steps 1 to 3."""
+    version = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]["version"]
+    changelog = (REPO / "CHANGELOG.md").read_text()
+    assert re.search(rf"^## \[{re.escape(version)}\] - \d{{4}}-\d\d-\d\d$", changelog, re.M)
+    assert (REPO / f"tests/recorded/cluster_file/{version}.json").is_file()
+    assert list((REPO / f"tests/corpora/cluster_files/{version}").glob("*.yaml"))
+    pages = "".join(page.read_text() for page in sorted((REPO / "docs/guide").glob("*.md")))
+    named = re.findall(r"corral-(\d+\.\d+\.\d+)(?:-py3-none-any\.whl|\.tar\.gz)", pages)
+    assert named and set(named) == {version}

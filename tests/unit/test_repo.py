@@ -714,3 +714,16 @@ def test_a_clock_is_set_for_one_module() -> None:
     assert not CLOCK.search('patch.setattr(figures, "time", clock)')
     others = [f for f in (REPO / "tests").rglob("*.py") if f != Path(__file__)]
     assert not [f for f in others if CLOCK.search(f.read_text())]
+
+
+def test_bytes_of_archives_in_tests_are_the_same_each_time() -> None:
+    """Two processes collect the tests: a time in the bytes, as gzip has, gives other names."""
+    timed = [
+        f"{file.relative_to(REPO)}:{node.lineno}"
+        for file in sorted((REPO / "tests").rglob("*.py"))
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) in {"gzip.compress", "gzip.GzipFile"}
+        and "mtime" not in {keyword.arg for keyword in node.keywords}
+    ]
+    assert timed == []

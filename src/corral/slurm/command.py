@@ -49,12 +49,12 @@ class Command(Generic[T_co]):
 
 def _nodes(output: str) -> tuple[Node, ...]:
     body = body_of(output)
-    return nodes_of(body, version_of(body))
+    return nodes_of(body, version_of(body)).records
 
 
 def _jobs(output: str) -> tuple[Job, ...]:
     body = body_of(output)
-    return jobs_of(body, version_of(body))
+    return jobs_of(body, version_of(body)).records
 
 
 def _partitions(output: str) -> tuple[Partition, ...]:

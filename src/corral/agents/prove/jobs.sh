@@ -43,7 +43,7 @@ jobs_clean() (
     [ -n "$user" ] || continue # squeue and scancel would take all
     queue=$(timeout 10 squeue -h -u "$user" -o %j 2>/dev/null) || exit 1
     # scancel takes one name.
-    for job in $(printf '%s\n' "$queue" | grep -x "$name[A-Za-z0-9-]*" | sort -u); do
+    for job in $(printf '%s\n' "$queue" | grep -x "${name}[A-Za-z0-9-]*" | sort -u); do
       timeout 10 scancel -Q -u "$user" -n "$job"
     done
   done

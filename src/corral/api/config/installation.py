@@ -140,7 +140,7 @@ async def _asked(here: Installation) -> NewerRelease:
             if remote.status:
                 return NewerRelease("unknown", folder, reason=_last(remote.err))
             asked = without_login(remote.out.strip())
-            return await _tags(here, folder, "origin", asked, f"git -C {shlex.quote(folder)} pull")
+            return await _tags(here, folder, "origin", asked, _pulled(folder))
         case "repository":
             upgrade = _installed_by(f"git+{here.origin}")
             return await _tags(here, "/", here.origin, here.origin, upgrade)
@@ -195,6 +195,16 @@ def _installed_by(what: str) -> str:
     if not commands:
         return f"{shlex.quote(what)}, installed as this one was (docs/guide/upgrading.md)"
     return f"{commands[0]} {shlex.quote(what)}"
+
+
+def _pulled(folder: str) -> str:
+    """The command for a checkout: its version is its environment's, which a pull leaves alone."""
+    if Path(sys.prefix).resolve() == (Path(folder) / ".venv").resolve():
+        renewed = "bash -c '. .ci/setup.sh && need_venv requirements.lock'"
+        return f"cd {shlex.quote(folder)} && git pull && {renewed}"
+    then = _installed_by(folder)
+    both = ", and then " if then.startswith(shlex.quote(folder)) else " && "
+    return f"git -C {shlex.quote(folder)} pull{both}{then}"
 
 
 def _last(text: str) -> str:

@@ -201,8 +201,8 @@ class NoController(Standalone):
             f"is the controller; the file wants {self.controller}, and Corral does not move it: "
             "jobs, accounting records and keys live here",
             node=context.node,
-            hint=f"write controller: {context.node}; or corral down (it keeps a dump of the "
-            "accounting database) and corral up",
+            hint=f"write controller: {context.node}; or corral backup, corral down with the old "
+            "file, corral up --no-prove with the new one, corral restore (docs/guide/backup.md)",
         )
 
 

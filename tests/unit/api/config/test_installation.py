@@ -99,11 +99,36 @@ def test_versions_are_compared_by_their_numbers(
     assert (answer.state, answer.newest, bool(answer.upgrade)) == (state, newest, state == "newer")
 
 
+@pytest.mark.parametrize(
+    ("prefix", "made", "upgrade"),
+    [
+        (
+            "copy/.venv",
+            "",
+            "cd {copy} && git pull && bash -c '. .ci/setup.sh && need_venv requirements.lock'",
+        ),
+        ("pipx", "pipx_metadata.json", "git -C {copy} pull && pipx install --force {copy}"),
+        ("tool", "uv-receipt.toml", "git -C {copy} pull && uv tool install --force {copy}"),
+        ("other", "", f"git -C {{copy}} pull, and then {{copy}}, {HOW}"),
+    ],
+)
+def test_a_checkout_is_pulled_and_its_environment_renewed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str, made: str, upgrade: str
+) -> None:
+    """``corral version`` is the environment's: after a pull alone it would stay the old one."""
+    (tmp_path / prefix).mkdir(parents=True)
+    if made:
+        (tmp_path / prefix / made).touch()
+    monkeypatch.setattr(module.sys, "prefix", str(tmp_path / prefix))
+    copy = tmp_path / "copy"
+    assert module._pulled(str(copy)) == upgrade.format(copy=copy)
+
+
 def test_a_checkout_asks_the_tags_of_its_origin(tmp_path: Path) -> None:
     origin = tagged(tmp_path / "origin", "v0.9.1", "v0.10.0", "unrelated", "v1.0.0rc1")
     copy = tmp_path / "copy"
     git(tmp_path, "clone", "-q", "--no-tags", str(origin), str(copy))
-    upgrade = f"git -C {copy} pull"
+    upgrade = module._pulled(str(copy))
     assert asked("checkout", copy) == NewerRelease("newer", str(origin), "0.10.0", upgrade=upgrade)
     git(origin, "tag", "-d", "v0.10.0")
     assert asked("checkout", copy) == NewerRelease("current", str(origin), "0.9.1")
