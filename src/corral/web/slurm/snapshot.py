@@ -218,7 +218,7 @@ def _kept(before: Mapping[K, V], listed: Iterable[tuple[K, V]]) -> Mapping[K, V]
     now, same = dict[K, V](), True
     for key, value in listed:
         old = before.get(key)
-        if old is value or (old is not None and old == value):
+        if old is not None and (old is value or old == value):
             now[key] = old
         else:
             now[key], same = value, False
