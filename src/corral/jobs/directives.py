@@ -59,6 +59,11 @@ _EXPORTED: Final = {  # what of the submitter's environment a job has
 }
 
 
+def is_field(option: str) -> bool:
+    """Whether an option of a script is a field of a job."""
+    return option in _FIELDS or option in requests.FIELDS
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What a script asks for.

@@ -82,6 +82,7 @@ class Option(Row):
         value: whether it takes one; optional: only after ``=``.
         terminal: of what sbatch itself does on a terminal: nothing of the job.
         carried: ``corral run`` gives it to sbatch as it is.
+        same_as: the option that it is another name of; "" for none.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Option(Row):
     value: Literal["required", "none", "optional"] = "required"
     terminal: bool = False
     carried: bool = False
+    same_as: str = ""
 
 
 @cache
@@ -241,12 +243,13 @@ def _long(number: int, word: str, after: str | None) -> tuple[list[Directive], b
             else "sbatch has no such option"
         )
         return [Directive(number, "", word, fault)], False
-    takes = known[names[0]].value
+    option = known[names[0]]
+    name, takes = option.same_as or option.name, option.value
     if takes == "none" and equals:
         return [Directive(number, "", word, "this option takes no value")], False
     if takes != "required" or equals:
-        return [Directive(number, names[0], value)], False
-    return [_valued(number, names[0], word, after)], True
+        return [Directive(number, name, value)], False
+    return [_valued(number, name, word, after)], True
 
 
 def _short(number: int, letters: str, after: str | None) -> tuple[list[Directive], bool]:

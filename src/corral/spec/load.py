@@ -86,8 +86,19 @@ Rules = Callable[[AnyModel], Iterable[tuple[tree.Path, str, str]]]
 
 def load(path: Path) -> Loaded:
     """Read a cluster file. Raises nothing: what is wrong with the file is a finding."""
-    data = _bytes_of(path, f"write one with: corral init > {path.name}")
+    data = _bytes_of(path, _first_file(path))
     return load_bytes(data, str(path)) if isinstance(data, bytes) else Loaded(None, (data,))
+
+
+def _first_file(path: Path) -> str:
+    """What to do where a cluster file does not exist."""
+    match path.suffix.lower():
+        case ".conf":
+            return "for files of Slurm, where they are: corral lint --existing /etc/slurm"
+        case "" | ".yaml" | ".yml":
+            return f"write one with: corral init > {path.name}"
+        case _:
+            return f"a cluster file is YAML; write one with: corral init > {path.stem}.yaml"
 
 
 def read_model(path: Path, model: type[AnyModel], rules_of: Rules[AnyModel], hint: str) -> AnyModel:

@@ -163,7 +163,7 @@ def test_no_option_of_sbatch_is_dropped(name: str) -> None:
         return
     before = asked_of(text.replace(f"#SBATCH {line}\n", ""), "a.sh", {}).fields
     same = {"nodes", "ntasks", "ntasks-per-node", "cpus-per-task", "gpus-per-node", "gpus",
-            "no-requeue"}  # fmt: skip
+            "no-requeue", "tasks-per-node"}  # fmt: skip
     assert request.notes or request.fields != before or name in same
 
 

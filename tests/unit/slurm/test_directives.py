@@ -69,6 +69,13 @@ def test_faults(line: str, fault: str) -> None:
     assert (bad.line, fault in bad.fault) == (3, True)
 
 
+@pytest.mark.parametrize("line", ["--tasks-per-node=4", "--tasks-per 4", "--tasks-per-node 4"])
+def test_another_name_of_an_option(line: str) -> None:
+    """sbatch takes it as --ntasks-per-node; it was called an option that sbatch does not have."""
+    (option,) = directives(f"#!/bin/sh\n#SBATCH {line}\n")
+    assert (option.name, option.value, option.fault) == ("ntasks-per-node", "4", "")
+
+
 def test_other_schedulers() -> None:
     options = directives("#!/bin/sh\n#PBS -l nodes=2\n#BSUB -n 4\n# PBS is old\n#PBS\n")
     assert [(option.line, "another scheduler" in option.fault) for option in options] == [

@@ -163,6 +163,20 @@ def test_files(tmp_path: Path) -> None:
     assert load(mark).findings == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("lab.yaml", "write one with: corral init > lab.yaml"),
+        ("lab", "write one with: corral init > lab"),
+        ("slurm.conf", "for files of Slurm, where they are: corral lint --existing /etc/slurm"),
+        ("train.py", "a cluster file is YAML; write one with: corral init > train.yaml"),
+    ],
+)
+def test_what_to_do_without_the_file(name: str, hint: str, tmp_path: Path) -> None:
+    """The hint was to write a cluster file to slurm.conf."""
+    assert [f.hint for f in load(tmp_path / name).findings] == [hint]
+
+
 def test_a_file_without_permission(tmp_path: Path) -> None:
     locked = tmp_path / "locked.yaml"
     locked.write_text(GOOD)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import typer
 
-from corral.cli.main import VERBS, load_verb
+from corral.cli.main import EPILOG, VERBS, load_verb
 
 _DESTRUCTIVE: Final = frozenset({"apply", "cancel", "down", "keys", "reap", "restore"})
 """Verbs for which no shorter command line is proposed: it could do more than was meant."""
@@ -144,6 +144,37 @@ def with_argument(parameter: Any, command: Any, message: str, words: Sequence[st
     return ""
 
 
+def with_options_moved(
+    words: Sequence[str], start: int, below: Sequence[str]
+) -> Iterator[list[str]]:
+    """Command lines with the options in front of a command moved behind it.
+
+    Args:
+        words: the command line.
+        start: how many of its words name the group.
+        below: the commands of that group.
+    """
+    own, _ = split(words)
+    for similar in (False, True):
+        for at in range(start + 1, len(own)):
+            word = own[at]
+            near = [word] if word in below else difflib.get_close_matches(word, below, n=1)
+            if word.startswith("-") or not near or (word in below) is similar:
+                continue
+            named = [*words[:start], near[0], *words[at + 1 :]]
+            path, command = command_of(named)
+            end = len(path) - 1
+            if own[at - 1] in _with_values_of(command):  # -c run jobs: the cluster is called run
+                continue
+            yield [*named[:end], *words[start:at], *named[end:]]
+
+
+def _with_values_of(command: Any) -> set[str]:
+    """The options of a command that take a value."""
+    options = (p for p in command.params if p.param_type_name == "option" and not p.is_flag)
+    return {name for parameter in options for name in parameter.opts}
+
+
 def split(words: Sequence[str]) -> tuple[list[str], list[str]]:
     """The words up to ``--``, and those from it on."""
     at = words.index("--") if "--" in words else len(words)
@@ -160,6 +191,13 @@ def _example_values(parameter: Any, command: Any) -> list[str]:
 
 def examples(command: Any) -> Iterator[str]:
     """The command lines below a verb's help."""
-    for text in (getattr(command, "epilog", None) or "").splitlines():
-        if text.startswith("  corral"):
-            yield text.strip()
+    return _examples_in(getattr(command, "epilog", None) or "")
+
+
+def first_examples() -> Iterator[str]:
+    """The command lines below the help of the program."""
+    return _examples_in(EPILOG)
+
+
+def _examples_in(text: str) -> Iterator[str]:
+    return (line.strip() for line in text.splitlines() if line.startswith("  corral"))

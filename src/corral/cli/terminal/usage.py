@@ -31,6 +31,7 @@ _BOUND_WORDS: Final = MappingProxyType(
         ("less", False): "less than",
     }
 )
+_OF_THE_PROGRAM: Final = ("--help", "--version")
 _FEW: Final = 12
 """Names that are all listed in a message."""
 
@@ -77,11 +78,11 @@ class _Fault:
         """Names of the verbs that may follow."""
         return [*(VERBS if self.command is None else getattr(self.command, "commands", {}))]
 
-    def same_without_slurms(self) -> str:
+    def same_without_slurms(self, about: str = "") -> str:
         """The command line that asks for the same without options of sbatch and srun."""
         if self.path[-1] not in slurm_options.VERBS:
             return ""
-        return slurm_options.same(self.words, self.path, self.command)
+        return slurm_options.same(self.words, self.path, self.command, [about])
 
 
 Explained = tuple[str, str]
@@ -155,16 +156,47 @@ def _slurms_option(fault: _Fault) -> Explained | None:
     slurms = slurm_options.named(fault.option, own, fault.command)
     if slurms is None:
         return None
-    line = fault.same_without_slurms()
+    if slurms.option.value == "none" and slurms.name in fault.options:  # --requeue=1
+        return None
+    line = fault.same_without_slurms(slurms.name)
     meaning = slurms.meaning(fault.verb)
     template = words_of_others().options.get(slurms.option.name, "")
-    hint = f"without it: {line}" if slurms.left_out else line or f"write {template} in its place"
+    hint = line or (f"write {template} in its place" if template else "")
     return f"unknown option {slurms.name}: {meaning}", hint
+
+
+def _before_the_verb(fault: _Fault) -> Explained | None:
+    """An option in front of the command that it belongs to: ``--json jobs``."""
+    name = fault.option
+    if not name or not fault.below or name in fault.options or "No such option" not in fault.text:
+        return None
+    message = f"unknown option {name}: options come after the command"
+    if near := correction.near_option(name, [*_OF_THE_PROGRAM] if fault.command is None else []):
+        return f"unknown option {name}: the nearest is {near}", f"corral {near}"
+    lines = [*correction.with_options_moved(fault.words, len(fault.path) - 1, fault.below)]
+    moved = [text for words in lines if (text := correction.line(words))]
+    if moved:
+        return message, moved[0]
+    corrected = [text for words in lines if (text := _with_near_option(words, name))]
+    if corrected:
+        return message, corrected[0]
+    commands = [*(correction.command_of(words)[1] for words in lines), fault.command]
+    examples = [_example(each, [name]) for each in commands if each is not None]
+    shown = [*filter(None, examples), *correction.first_examples()]
+    return message, _for_example(shown[0])
+
+
+def _with_near_option(words: Sequence[str], name: str) -> str:
+    """The command line with the option of the command that has the nearest name, "" for none."""
+    _, command = correction.command_of(words)
+    known = [o for p in command.params if p.param_type_name == "option" for o in p.opts]
+    near = correction.near_option(name, known)
+    return correction.renamed(name, near, words) if near else ""
 
 
 def _unknown_option(fault: _Fault) -> Explained | None:
     name = fault.option
-    if not name or name in fault.options:
+    if not name or name in fault.options or fault.command is None:
         return None
     near = correction.near_option(name, [*fault.options])
     if near:
@@ -178,7 +210,8 @@ def _unknown_option(fault: _Fault) -> Explained | None:
     without = correction.without_option(name, fault.words)
     if without:
         return message, f"without it: {without}"
-    return message, f"it takes: {_usage(fault)}; {_for_example(_example(fault.command))}"
+    takes = f"it takes: {_usage(fault)}" if fault.command.params else ""
+    return message, "; ".join(filter(None, (takes, _for_example(_example(fault.command)))))
 
 
 def _usage(fault: _Fault) -> str:
@@ -205,7 +238,8 @@ def _flag_with_value(fault: _Fault) -> Explained | None:
     if not fault.option or "does not take a value" not in fault.text:
         return None
     words = [fault.option if w.startswith(f"{fault.option}=") else w for w in fault.words]
-    return f"{fault.option} takes no value: it is a flag", correction.line(words)
+    hint = correction.line(words) or fault.same_without_slurms()
+    return f"{fault.option} takes no value: it is a flag", hint
 
 
 def _missing_parameter(fault: _Fault) -> Explained | None:
@@ -251,6 +285,7 @@ def _any_other(fault: _Fault) -> Explained:
 _READERS: Final[tuple[Callable[[_Fault], Explained | None], ...]] = (
     _unknown_verb,
     _missing_verb,
+    _before_the_verb,
     _slurms_option,
     _unknown_option,
     _no_value,
