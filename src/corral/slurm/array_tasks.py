@@ -61,16 +61,14 @@ class ArrayTasks:
         """How many there are in any order, each once; None where they were not all read.
 
         Args:
-            most: of tasks that overlap, which are made; with more it is None.
+            most: of tasks that overlap, which are made, counted in each span that has them; with
+                more it is None.
         """
         ordered = ArrayTasks(tuple(sorted(self.spans, key=lambda span: span.start)), self.exact)
         count, exact = ordered.counted()
         if exact or not self.exact:
             return count if exact else None
-        try:
-            return len(self.numbers(most))
-        except ValueError:
-            return None
+        return len(self.numbers(most)) if sum(map(len, self.spans)) <= most else None
 
 
 def array_tasks(text: str) -> ArrayTasks:

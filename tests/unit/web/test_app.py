@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -352,6 +353,9 @@ def test_a_scripts_lines_are_read_for_the_form() -> None:
         ("0-9999%8", "", 10_000, 8), ("", "0-9:2", 5, None), ("0-9", "1-3", 3, None),
         ("", "", 1, None), ("", "5,1-3", 4, None), ("", "1-5,3-8", 8, None), ("", "1-", None, None),
         ("", "0-3999999,5", None, None), ("", "0-4000000", 4_000_001, None),
+        # A line may have 5,000 digits, of which int() takes 4,300, and as many spans.
+        pytest.param("1-2%" + "9" * 5000, "", 2, None, id="many digits"),
+        pytest.param("0-99999," * 8000 + "1", "", None, None, id="many spans"),
     ],
 )  # fmt: skip
 def test_the_number_of_a_scripts_jobs_is_known_before_they_go(
@@ -363,8 +367,10 @@ def test_the_number_of_a_scripts_jobs_is_known_before_they_go(
         async with Page(FakeRest()) as page:
             await page.login()
             asked = {"script": script, "array": field}
+            begin = time.process_time()
             read = (await page.post("jobs/directives", asked)).json()
             assert (read["jobs"], read["at_once"]) == (jobs, at_once)
+            assert time.process_time() - begin < 3, "each span of a task was made"
 
     run(work())
 

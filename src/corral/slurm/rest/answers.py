@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from corral.errors import Code, CorralError
@@ -62,9 +62,11 @@ def require_own(answer: Answer) -> None:
 
 def perhaps_queued(error: CorralError, name: str) -> CorralError:
     """The error of a submission whose answer did not come or cannot be read."""
-    error.message += "; Slurm may have queued the job all the same"
-    error.hint = f"look for it before you submit it again: corral jobs ({name or 'without a name'})"
-    return error
+    return replace(
+        error,
+        message=f"{error.message}; Slurm may have queued the job all the same",
+        hint=f"look for it before you submit it again: corral jobs ({name or 'without a name'})",
+    )
 
 
 def no_past(answer: Answer, doing: str) -> CorralError:

@@ -123,7 +123,7 @@ def hosts(hostlist: str, *, strict: bool = False) -> Hosts:
         CorralError: PARSE_FAILED, the grammar is broken, or there are more than 65,536 names.
     """
     read = Hosts(tuple(_read(hostlist, strict=strict)))
-    if len(read) > NODES_AT_MOST:
+    if sum(map(_size, read.terms)) > NODES_AT_MOST:  # more than len() can return, perhaps
         raise _broken(hostlist, f"more than {NODES_AT_MOST} names")
     return read
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
@@ -22,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api, durations
 from corral.errors import Code, CorralError
+from corral.runtime.tasks import concurrently
 from corral.slurm.array_tasks import array_tasks, without_limit
 from corral.slurm.directives import Directive, directives, nodes_of
 from corral.slurm.records import Job
@@ -73,6 +75,7 @@ MOST_DAYS: Final = 30
 """How far back metrics are asked for how busy the GPUs of an ended job were."""
 MOST_TASKS: Final = 100_000
 """Of an array whose tasks overlap: they are made to be counted."""
+_AT_ONCE: Final = re.compile(r"[0-9]{1,10}")
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
 
@@ -251,7 +254,7 @@ def _counted(array: str) -> dict[str, int | None]:
     if not array:
         return {"jobs": 1, "at_once": None}
     _, at_once = without_limit(array)
-    limit = int(at_once) if at_once and at_once.isdecimal() else None
+    limit = int(at_once) if at_once and _AT_ONCE.fullmatch(at_once) else None
     return {"jobs": array_tasks(array).total(MOST_TASKS), "at_once": limit}
 
 
@@ -337,11 +340,13 @@ async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
     Memory is in MiB. How busy its GPUs were is for its owner and operators.
     """
     record = await _known(state, session, job_id)
-    used = await state.past.use(session.login, job_id)
+    # Together: metrics that do not answer are waited for a while.
+    used, busy = await concurrently(
+        state.past.use(session.login, job_id), _gpu_seconds(state, session, record)
+    )
     elapsed = record.elapsed
     if elapsed is None and record.start_at and record.end_at:
         elapsed = record.end_at - record.start_at
-    busy = await _gpu_seconds(state, session, record)
     exact = record.gpus if record.gpus_exact else None
     return {
         "gpus": exact,

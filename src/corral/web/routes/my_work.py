@@ -186,7 +186,11 @@ async def gpus(
     listed = (now.jobs.get(int(number)) for number in dict.fromkeys(ids.split(",")) if number)
     single = [job for job in listed if job is not None and counts(job)]
     named = {*arrays.split(",")} - {""}
-    tasks = [job for job in now.jobs.values() if named and job.array in named and counts(job)]
+
+    def of_arrays() -> list[Job]:
+        return [job for job in now.jobs.values() if counts(job) and job.array in named]
+
+    tasks = await asyncio.to_thread(of_arrays) if named else []  # of 50,000 jobs
     use = await _gpu_use(state, session.user, [*single, *tasks])
     at, known = time.time(), use.value or GpuUse({}, {})
     rows = [efficiency.running([job], known, at, together=False) for job in single]

@@ -72,7 +72,7 @@ async def node(request: Request, name: NodeName, session: Viewer, state: Here) -
     events = [event.as_dict() for event in state.node_events.of(record, outages or ())]
     events += await _journal(state, session, name)
     return {
-        "machine": machine_of(record),
+        "machine": machine_of(record, now.busy_at.get(name)),
         "jobs": job_rows(jobs),
         "gpus": gpus_of(record, jobs, readings),
         "readings": any(reading.name not in _HEALTH for reading in readings),
@@ -85,15 +85,20 @@ async def node(request: Request, name: NodeName, session: Viewer, state: Here) -
     }
 
 
-def machine_of(node: Node) -> dict[str, Any]:
-    """What the page of one node shows of its machine; the list of all has it not."""
+def machine_of(node: Node, busy_at: int | None) -> dict[str, Any]:
+    """What the page of one node shows of its machine; the list of all has it not.
+
+    Args:
+        node: as Slurm reported it when anything else of it changed.
+        busy_at: when it was last in use.
+    """
     return {
         "kernel": node.system,
         "architecture": node.architecture,
         "sockets": node.sockets,
         "cores": node.socket_cores,
         "threads": node.threads,
-        "busy_at": node.busy_at,
+        "busy_at": busy_at,
     }
 
 

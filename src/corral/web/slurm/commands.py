@@ -27,7 +27,7 @@ from corral.slurm.rest.policy import RestQuestion
 from corral.slurm.rest.stream import Memory
 from corral.slurm.states.jobs import recorded_states
 from corral.web.settings import Declared
-from corral.web.slurm.slurmrest import Login
+from corral.web.slurm.slurmrest import Listing, Login
 
 T = TypeVar("T")
 _DENIED: Final = ("permission denied", "access/permission", "invalid user", "not permitted")
@@ -50,7 +50,6 @@ class ByCommands:
         self._declared = declared
         self._old = False
         self.release = ""
-        self.unread: dict[str, str] = {}
         self.calls = 0
         self.waited = 0.0
 
@@ -99,27 +98,31 @@ class ByCommands:
         """
         return await self._asked(login, slurm.level_of(login.user))
 
-    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...], int]:
+    async def nodes(self, login: Login, since: int = 0) -> Listing[Node]:
         """All nodes; no command lists only those changed since."""
-        return await self._list(login, "nodes", read.node), 0
+        return await self._list(login, "nodes", read.node)
 
     async def jobs(
         self, login: Login, since: int = 0, memory: Memory[Job] | None = None
-    ) -> tuple[tuple[Job, ...], int]:
+    ) -> Listing[Job]:
         """All jobs that slurmctld knows; no command lists only those changed since."""
-        return await self._list(login, "jobs", read.job), 0
+        return await self._list(login, "jobs", read.job)
 
-    async def partitions(self, login: Login) -> tuple[Partition, ...]:
+    async def partitions(self, login: Login) -> Listing[Partition]:
         """All partitions."""
         partitions = await self._list(login, "partitions", read.partition)
         if not self._old:
             return partitions
-        return await self._asked(login, slurm.PARTITIONS_OF_22_05)
+        return Listing(await self._asked(login, slurm.PARTITIONS_OF_22_05))
 
     async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None when slurmctld has forgotten it."""
-        jobs, _ = await self.jobs(login)
-        return next((job for job in jobs if job.id == job_id), None)
+        return next((job for job in await self._jobs(login) if job.id == job_id), None)
+
+    async def jobs_of(self, login: Login, number: int) -> tuple[Job, ...]:
+        """The job of a number; of an array's number its tasks too."""
+        jobs = await self._jobs(login)
+        return tuple(job for job in jobs if job.id == number or job.array == str(number))
 
     async def past(self, login: Login, days: int, user: str) -> past_jobs.Past:
         """Jobs that ended in the last days, by sacct; of one user, or "" for all.
@@ -179,8 +182,7 @@ class ByCommands:
 
     async def states(self, login: Login) -> dict[str, str]:
         """State of each job by its label."""
-        jobs, _ = await self.jobs(login)
-        return {job.label: job.state for job in jobs}
+        return {job.label: job.state for job in await self._jobs(login)}
 
     async def submit(self, login: Login, submission: write.Submission) -> int:
         """Submit a batch job; returns its number.
@@ -234,14 +236,14 @@ class ByCommands:
         argv = ("scancel", "--state=PENDING", named)
         await self._run(login, argv, doing=f"cancel pending tasks of {array}")
 
-    async def _list(
-        self, login: Login, key: str, reader: Callable[[Record, int], T]
-    ) -> tuple[T, ...]:
+    async def _jobs(self, login: Login) -> tuple[Job, ...]:
+        return (await self.jobs(login)).records or ()
+
+    async def _list(self, login: Login, key: str, reader: Callable[[Record, int], T]) -> Listing[T]:
         body = commands.body_of(await self._printed(login, key))
         self.release = read.metadata(body).release or self.release
         known = read.listed(body, key, reader, commands.version_of(body))
-        self.unread[key] = known.note(key)
-        return known.records
+        return Listing(known.records, unread=known.note(key))
 
     async def _printed(self, login: Login, key: str) -> str:
         if not self._old:

@@ -6,11 +6,15 @@ which are a small table, and for each job whose state is another one. What else 
 is held, its priority, limit, name, why it is pending, when it may start) is in the complete list
 alone. That is read next to the polls, so that news of states never waits for it, and rests so long
 that it takes at most a tenth of the time. A job that a viewer changed is asked for at once.
+
+A task of an array that begins has a number that is not known yet. The number of its array is asked
+for, to which slurmctld answers with all its tasks and with those that have not begun.
 """
 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -18,8 +22,9 @@ from typing import Final
 
 from corral.slurm.records import Job
 from corral.slurm.rest.stream import Memory
-from corral.web.slurm.slurmrest import Login, Slurm
+from corral.web.slurm.slurmrest import Listing, Login, Slurm
 
+_NUMBER: Final = re.compile(r"\d+")
 BIG: Final = 5000
 STATES_FROM: Final = 41
 """The first API version that lists states alone (Slurm 24.05)."""
@@ -39,12 +44,12 @@ class _Reading:
 
     Attributes:
         at: when it began, in unix seconds.
-        task: gives the jobs, None where none changed; when they last did; seconds that it took.
-        newer: jobs that were read one by one meanwhile; None: it is gone.
+        task: gives the jobs, and the seconds that it took.
+        newer: jobs that were read one by one meanwhile, by ``_key``; None: it is gone.
     """
 
     at: float
-    task: asyncio.Task[tuple[tuple[Job, ...] | None, int, float]]
+    task: asyncio.Task[tuple[Listing[Job], float]]
     newer: dict[str, Job | None] = field(default_factory=dict[str, Job | None])
 
 
@@ -53,6 +58,10 @@ class JobReader:
 
     Args:
         rest: how Slurm is asked.
+
+    Attributes:
+        complete_at: since when nothing of the jobs is older, in unix seconds.
+        unread: what of the last complete list could not be read, in words.
     """
 
     def __init__(self, rest: Slurm) -> None:
@@ -65,6 +74,7 @@ class JobReader:
         self._complete = float("-inf")  # on the clock, as complete_at
         self._named = set[int]()
         self.complete_at = 0.0
+        self.unread = ""
 
     def name(self, numbers: Iterable[int]) -> None:
         """Ask for these jobs at the next poll, and for the records of arrays of these numbers."""
@@ -77,28 +87,29 @@ class JobReader:
             await asyncio.gather(self._reading.task, return_exceptions=True)
 
     async def read(self, login: Login, known: Mapping[int, Job]) -> tuple[Job, ...] | None:
-        """All jobs as they are known now; None where none is another one.
-
-        ``complete_at`` is since when nothing of them is older, in unix seconds.
-        """
+        """All jobs as they are known now; None where none is another one."""
         big = len(known) >= BIG and await self._rest.version(login) >= STATES_FROM
         clock = time.monotonic()
         if not big or clock - self._complete >= 2 * ALL_JOBS_S:  # or nobody looked for a while
             return await self._all(login, known, self._since)
         if clock >= self._next_at and self._reading is None:
             self._begin(login, self._since)
-        jobs, named = {job.label: job for job in known.values()}, frozenset(self._named)
+        named = frozenset(self._named)
         ready = self._reading if self._reading and self._reading.task.done() else None
-        other = ready is not None and self._merge(ready, jobs)
         states = await self._rest.states(login)
+        if states is self._states and not named and ready is None:
+            return None
+        jobs = {_key(job.label): job for job in known.values()}
+        other = ready is not None and self._merge(ready, jobs)
         same = states is self._states and not other
-        changed = {} if same else _changed(jobs, states)
-        changed |= {job.label: job.id for job in jobs.values() if job.id in named} if named else {}
+        by_key = {} if same else {_key(label): state for label, state in states.items()}
+        changed = _changed(jobs, by_key)
+        changed |= {job.id for job in jobs.values() if job.id in named} if named else set()
         if len(changed) > MAX_SINGLE:
             return await self._all(login, known, 0)
         other |= await self._single(login, jobs, changed)
         if not same:
-            other |= self._left_out(jobs, states)
+            other |= self._left_out(jobs, by_key)
         # Here nothing can fail any more: what was read would be lost with it.
         self._states = states
         self._named -= named
@@ -111,13 +122,17 @@ class JobReader:
     ) -> tuple[Job, ...] | None:
         """The complete list, waited for; one that is being read already is not asked for again.
 
-        What changed after that one began is seen at the next poll.
+        What changed after that one began is seen at the next poll. One that has been read is as old
+        as its beginning, also where nobody looked since: it is dropped.
         """
         named = frozenset(self._named)
+        if self._reading is not None and self._reading.task.done():
+            await asyncio.gather(self._reading.task, return_exceptions=True)
+            self._reading = None
         own = self._reading is None
         reading = self._reading or self._begin(login, since)
         await asyncio.wait({reading.task})
-        jobs = {job.label: job for job in known.values()}
+        jobs = {_key(job.label): job for job in known.values()}
         other = self._merge(reading, jobs)
         self._finish(reading)
         self._states = None
@@ -125,10 +140,10 @@ class JobReader:
         return tuple(jobs.values()) if other else None
 
     def _begin(self, login: Login, since: int) -> _Reading:
-        async def listed() -> tuple[tuple[Job, ...] | None, int, float]:
+        async def listed() -> tuple[Listing[Job], float]:
             begin = time.monotonic()
-            jobs, changed_at = await self._rest.jobs(login, since, self._memory)
-            return jobs, changed_at, time.monotonic() - begin
+            jobs = await self._rest.jobs(login, since, self._memory)
+            return jobs, time.monotonic() - begin
 
         task = asyncio.create_task(listed(), name="all jobs")
         self._reading = _Reading(time.time(), task)
@@ -141,52 +156,62 @@ class JobReader:
             CorralError: Slurm refused the list, or did not answer.
         """
         try:
-            listed, _, _ = reading.task.result()
+            listed = reading.task.result()[0].records
         except BaseException:
             self._reading, self._next_at = None, time.monotonic() + LEAST_S
             raise
         if listed is None:
             return False
         jobs.clear()
-        jobs |= {job.label: job for job in listed}
-        for label, job in reading.newer.items():
+        jobs |= {_key(job.label): job for job in listed}
+        for key, job in reading.newer.items():
             if job is None:
-                jobs.pop(label, None)
+                jobs.pop(key, None)
             else:
-                jobs[label] = job
+                jobs[key] = job
         return True
 
     def _finish(self, reading: _Reading) -> None:
-        _, self._since, took = reading.task.result()
+        listed, took = reading.task.result()
+        self._since = listed.changed_at
+        if listed.records is not None:
+            self.unread = listed.unread
         clock = time.monotonic()
         self._next_at = clock + min(max(LEAST_S, took * REST), ALL_JOBS_S)
         self._complete, self.complete_at = clock, reading.at
         self._reading = None
 
-    async def _single(self, login: Login, jobs: dict[str, Job], changed: dict[str, int]) -> bool:
-        """Ask for jobs one by one."""
-        for number in changed.values():
-            job = await self._rest.job(login, number)
-            if job is not None:
-                jobs[job.label] = job
+    async def _single(self, login: Login, jobs: dict[str, Job], numbers: set[int]) -> bool:
+        """Ask for jobs one by one; of an array all tasks come together."""
+        for number in sorted(numbers):
+            for job in await self._rest.jobs_of(login, number):
+                jobs[_key(job.label)] = job
                 if self._reading is not None:
-                    self._reading.newer[job.label] = job
-        return bool(changed)
+                    self._reading.newer[_key(job.label)] = job
+        return bool(numbers)
 
     def _left_out(self, jobs: dict[str, Job], states: Mapping[str, str]) -> bool:
         """Leave out jobs that slurmctld has forgotten."""
-        gone = [label for label in jobs if label not in states]
-        for label in gone:
-            del jobs[label]
+        gone = [key for key in jobs if key not in states]
+        for key in gone:
+            del jobs[key]
             if self._reading is not None:
-                self._reading.newer[label] = None
+                self._reading.newer[key] = None
         return bool(gone)
 
 
-def _changed(jobs: Mapping[str, Job], states: Mapping[str, str]) -> dict[str, int]:
-    """The numbers of jobs whose state is another one, by label."""
+def _key(label: str) -> str:
+    """A label by which a job of both lists is found: without which tasks of an array are pending.
+
+    They have one record, whose ``12_[4-7%2]`` the list of jobs cuts where it is long.
+    """
+    return label if "[" not in label else f"{label.partition('[')[0]}["
+
+
+def _changed(jobs: Mapping[str, Job], states: Mapping[str, str]) -> set[int]:
+    """The numbers of jobs whose state is another one; of a new task the number of its array."""
     return {
-        label: jobs[label].id if label in jobs else int(label.partition("_")[0])
-        for label, state in states.items()
-        if label not in jobs or jobs[label].state != state
+        jobs[key].id if key in jobs else int(number[0])
+        for key, state in states.items()
+        if (key not in jobs or jobs[key].state != state) and (number := _NUMBER.match(key))
     }

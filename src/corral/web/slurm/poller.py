@@ -22,8 +22,9 @@ from corral.web.slurm.snapshot import Snapshot, delta
 
 SLOWEST_S: Final = 30.0
 BACK_OFF: Final = 4.0
-"""Pause after a poll, as a multiple of the time that Slurm took to answer: all pollers together
-never keep slurmctld busy for more than a fifth of its time."""
+"""Pause after a poll, as a multiple of the time that Slurm took to answer: all polls together never
+keep slurmctld busy for more than a fifth of its time. Lists that are read next to them have a share
+that is separate (``job_reader.REST``)."""
 PARTITIONS_S: Final = 60.0
 ANSWER_S: Final = 1.5
 """After this time without an answer slurmctld is pinged: it is slow, or a daemon is down."""
@@ -81,6 +82,7 @@ class Poller:
         self._wake = asyncio.Event()
         self._jobs = JobReader(rest)
         self._nodes_since = 0
+        self._unread = {"nodes": "", "partitions": ""}  # of the lists that this poller got
         self._partitions_at = 0.0
         self._gone = False  # a daemon does not answer
         self._looking = asyncio.Lock()
@@ -224,10 +226,12 @@ class Poller:
     async def poll(self) -> None:
         """Ask Slurm once and send all viewers what changed, as soon as it is known."""
         async with self._looking:
-            waited = self._rest.waited
+            waited, begin = self._rest.waited, time.monotonic()
             if logins := self._tokens():
                 await self._first(logins)
-            self.took = self._rest.waited - waited
+            # No longer than it took itself: other pollers and a list that is read next to it also
+            # add what they waited.
+            self.took = min(self._rest.waited - waited, time.monotonic() - begin)
 
     async def _first(self, logins: list[Login]) -> None:
         """Poll with the first login whose token Slurm still takes."""
@@ -264,21 +268,24 @@ class Poller:
 
     async def _asked(self, login: Login) -> None:
         clock = time.monotonic()
-        nodes, since = await self._rest.nodes(login, self._nodes_since)
-        if nodes is not None:
-            now = self.now.with_nodes(nodes)
+        nodes = await self._rest.nodes(login, self._nodes_since)
+        if nodes.records is not None:
+            now = self.now.with_nodes(nodes.records)
             self._is(replace(now, seen_at=time.time(), release=self._rest.release))
-        self._nodes_since = since
+            self._unread["nodes"] = nodes.unread
+        self._nodes_since = nodes.changed_at
         self._known["nodes"].set()
         if clock >= self._partitions_at:
-            self._is(self.now.with_partitions(await self._rest.partitions(login)))
+            partitions = await self._rest.partitions(login)
+            self._is(self.now.with_partitions(partitions.records or ()))
+            self._unread["partitions"] = partitions.unread
             self._partitions_at = clock + PARTITIONS_S
         # Last: what comes after them must not fail, or changed jobs would be lost with it.
         jobs = await self._jobs.read(login, self.now.jobs)
         now = self.now if jobs is None else self.now.with_jobs(jobs)
         if not now.complete:
             now = replace(now, rev=now.rev + 1, complete=True)
-        unread = "; ".join(filter(None, self._rest.unread.values()))
+        unread = "; ".join(filter(None, (*self._unread.values(), self._jobs.unread)))
         now = replace(now, seen_at=time.time(), jobs_at=self._jobs.complete_at)
         self._is(replace(now, trouble="", unread=unread, release=self._rest.release))
         self._known["jobs"].set()

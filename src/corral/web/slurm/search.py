@@ -16,8 +16,10 @@ from corral.slurm.records import Job
 from corral.spec.slurm.hostlist import Hosts, hosts, split
 
 MAX_QUERY: Final = 300
-KEPT: Final = 1 << 15
+KEPT: Final = 1 << 14
 """Hostlists of jobs that are kept as they were read: some 400 bytes each."""
+LONG: Final = 128
+"""Signs of a hostlist above which it is not kept: with many ranges it takes 40 times its length."""
 SHORT: Final = 32
 """Nodes of a job up to which their names are kept too: another 300 bytes."""
 KEYS: Final = (
@@ -188,16 +190,28 @@ def hostlist_of(word: str) -> Hosts | None:
     return _hosts(word) if "[" in word else None
 
 
-@lru_cache(maxsize=KEPT)
 def _names(nodes: str) -> str | None:
     """The names of a short hostlist, a blank between them; None where it is long."""
+    return _kept_names(nodes) if len(nodes) <= LONG else None
+
+
+@lru_cache(maxsize=KEPT)
+def _kept_names(nodes: str) -> str | None:
     has = _hosts(nodes)
     return " ".join(has) if has is not None and len(has) <= SHORT else None
 
 
-@lru_cache(maxsize=KEPT)
 def _hosts(nodes: str) -> Hosts | None:
     """The hostlist of a job; None where it is none that can be read."""
+    return _kept_hosts(nodes) if len(nodes) <= LONG else _read_hosts(nodes)
+
+
+@lru_cache(maxsize=KEPT)
+def _kept_hosts(nodes: str) -> Hosts | None:
+    return _read_hosts(nodes)
+
+
+def _read_hosts(nodes: str) -> Hosts | None:
     try:
         return hosts(nodes)
     except CorralError:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from shlex import quote
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar
 
 import httpx
 
@@ -72,12 +72,25 @@ class Login:
     token: str = field(repr=False)
 
 
+class Listing(NamedTuple, Generic[T]):
+    """A complete list of Slurm's, as one user sees it.
+
+    Attributes:
+        records: None where none changed since the last list.
+        changed_at: when they last changed.
+        unread: how many records could not be read and are left out, in words.
+    """
+
+    records: tuple[T, ...] | None
+    changed_at: int = 0
+    unread: str = ""
+
+
 class Slurm(Protocol):
     """How Slurm is asked, by REST or by commands: see ``SlurmRest``."""
 
     release: str
     waited: float
-    unread: dict[str, str]
 
     async def close(self) -> None: ...
     async def version(self, login: Login) -> int: ...
@@ -85,11 +98,12 @@ class Slurm(Protocol):
     async def silent(self, login: Login) -> str: ...
     async def check(self, login: Login) -> None: ...
     async def role(self, login: Login) -> str: ...
-    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...] | None, int]: ...
+    async def nodes(self, login: Login, since: int = 0) -> Listing[Node]: ...
     async def jobs(
         self, login: Login, since: int = 0, memory: Memory[Job] | None = None
-    ) -> tuple[tuple[Job, ...] | None, int]: ...
-    async def partitions(self, login: Login) -> tuple[Partition, ...]: ...
+    ) -> Listing[Job]: ...
+    async def partitions(self, login: Login) -> Listing[Partition]: ...
+    async def jobs_of(self, login: Login, number: int) -> tuple[Job, ...]: ...
     async def job(self, login: Login, job_id: int) -> Job | None: ...
     async def past(self, login: Login, days: int, user: str) -> past_jobs.Past: ...
     async def past_tasks(self, login: Login, job_id: int) -> tuple[Job, ...]: ...
@@ -120,7 +134,6 @@ class SlurmRest:
         self._states: dict[str, str] = {}
         self._states_mark = b""
         self.release = ""
-        self.unread: dict[str, str] = {}
         self.calls = 0
         self.waited = 0.0  # seconds until answers began, all together: slurmctld's time
 
@@ -213,7 +226,7 @@ class SlurmRest:
             raise read.unreadable("it has no list of users")
         return read.role_of(answer.body, login.user)
 
-    async def nodes(self, login: Login, since: int = 0) -> tuple[tuple[Node, ...] | None, int]:
+    async def nodes(self, login: Login, since: int = 0) -> Listing[Node]:
         """All nodes and when they last changed; None when nothing did since then."""
         try:
             return await self._list(login, "nodes", since, read.node, self._nodes)
@@ -226,7 +239,7 @@ class SlurmRest:
 
     async def jobs(
         self, login: Login, since: int = 0, memory: Memory[Job] | None = None
-    ) -> tuple[tuple[Job, ...] | None, int]:
+    ) -> Listing[Job]:
         """All jobs slurmctld knows and when they last changed; None: nothing did.
 
         Args:
@@ -236,24 +249,32 @@ class SlurmRest:
         """
         return await self._list(login, "jobs", since, read.job, memory)
 
-    async def partitions(self, login: Login) -> tuple[Partition, ...]:
+    async def partitions(self, login: Login) -> Listing[Partition]:
         """All partitions."""
-        partitions, _ = await self._list(login, "partitions", 0, read.partition)
-        return partitions or ()
+        return await self._list(login, "partitions", 0, read.partition)
 
     async def job(self, login: Login, job_id: int) -> Job | None:
         """One job; None when slurmctld has forgotten it."""
-        answer = await self._call("GET", f"job/{job_id}", login)
+        jobs = await self._records_of(login, job_id)
+        exact = [job for job in jobs.records if job.id == job_id]
+        if jobs.unread and not exact:
+            raise read.unreadable(jobs.note("records"))
+        return (exact or [*jobs.records, None])[0]
+
+    async def jobs_of(self, login: Login, number: int) -> tuple[Job, ...]:
+        """All records of the answer to one number: of an array's number, those of its tasks too."""
+        return (await self._records_of(login, number)).records
+
+    async def _records_of(self, login: Login, number: int) -> read.Listed[Job]:
+        answer = await self._call("GET", f"job/{number}", login)
         if answer.status == OK:
-            jobs = read.jobs_of(answer.body, await self.version(login))
-            exact = [job for job in jobs.records if job.id == job_id]
-            if jobs.unread and not exact:
-                raise read.unreadable(jobs.note("records"))
-            return (exact or [*jobs.records, None])[0]
+            version = await self.version(login)
+            # In a thread: an array may have thousands of tasks.
+            return await asyncio.to_thread(read.jobs_of, answer.body, version)
         # 22.05 answers 500 where later ones answer 404.
         if answer.status == MISSING or any("job id" in e.lower() for e in answer.meta.errors):
-            return None
-        raise refused(answer, f"asking for job {job_id}")
+            return read.Listed(())
+        raise refused(answer, f"asking for job {number}")
 
     async def past(self, login: Login, days: int, user: str) -> past_jobs.Past:
         """Jobs that ended in the last days, out of accounting; of one user, or "" for all.
@@ -478,25 +499,25 @@ class SlurmRest:
         since: int,
         reader: Callable[[Record, int], T],
         memory: Memory[T] | None = None,
-    ) -> tuple[tuple[T, ...] | None, int]:
+    ) -> Listing[T]:
         number = await self.version(login)
         params = {"update_time": str(since)} if since else {}
         stream = RecordStream(key, lambda fields: reader(fields, number), memory)
         listed = list[T]()
         async with self._streamed(f"/slurm/v0.0.{number}/{key}", login, params) as reply:
             if reply.status_code == UNCHANGED:
-                return None, since
+                return Listing(None, since)
             async for data in reply.aiter_bytes(CHUNK):
                 listed.extend(stream.feed(data))
                 await asyncio.sleep(0)  # viewers are served in between
         if reply.status_code != OK:
             raise refused(_answer(reply.status_code, stream), f"asking for {key}")
         meta = _complete(stream, f"asking for {key}")
-        self.unread[key] = read.Listed(tuple(listed), stream.unread).note(key)
         # 24.11 answers 200, no jobs and last_update 0 when no job changed since.
         if since and not listed and meta.last_update == 0:
-            return None, since
-        return tuple(listed), meta.last_update or 0
+            return Listing(None, since)
+        unread = read.Listed(tuple(listed), stream.unread).note(key)
+        return Listing(tuple(listed), meta.last_update or 0, unread)
 
     def _streamed(self, path: str, login: Login, params: past_jobs.Params) -> Any:
         self.calls += 1

@@ -146,6 +146,7 @@ class Snapshot:
         trouble: why newer answers do not come, "" while they do.
         unread: what of the last answer could not be read and is left out, "" for nothing.
         release: Slurm's version.
+        busy_at: when each node was last in use: a node whose time alone moved is the same object.
     """
 
     rev: int = 0
@@ -160,6 +161,7 @@ class Snapshot:
     jobs: Mapping[int, Job] = field(default_factory=lambda: MappingProxyType({}))
     partitions: tuple[Partition, ...] = ()
     complete: bool = False
+    busy_at: Mapping[str, int | None] = field(default_factory=lambda: MappingProxyType({}))
     _counts: dict[str, Any] = field(
         default_factory=dict[str, Any], init=False, repr=False, compare=False
     )
@@ -186,11 +188,13 @@ class Snapshot:
         return self._counts
 
     def with_nodes(self, listed: Iterable[Node]) -> Snapshot:
-        """The same with other nodes; itself where they are the same."""
+        """The same with other nodes; no other revision where they are the same."""
+        listed = tuple(listed)
+        now = replace(self, busy_at={node.name: node.busy_at for node in listed})
         nodes = _kept(self.nodes, ((node.name, node) for node in listed))
         if nodes is self.nodes:
-            return self
-        return replace(self, rev=self.rev + 1, nodes_rev=self.nodes_rev + 1, nodes=nodes)
+            return now
+        return replace(now, rev=self.rev + 1, nodes_rev=self.nodes_rev + 1, nodes=nodes)
 
     def with_jobs(self, listed: Iterable[Job]) -> Snapshot:
         """The same with other jobs; itself where they are the same."""
@@ -214,7 +218,7 @@ def _kept(before: Mapping[K, V], listed: Iterable[tuple[K, V]]) -> Mapping[K, V]
     now, same = dict[K, V](), True
     for key, value in listed:
         old = before.get(key)
-        if old is not None and old == value:
+        if old is not None and (old is value or old == value):
             now[key] = old
         else:
             now[key], same = value, False

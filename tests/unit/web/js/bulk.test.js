@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { ArrayLine, tasksAddress } from "../../../../src/corral/web/static/js/jobs/arrays.js";
+import { ArrayLine } from "../../../../src/corral/web/static/js/jobs/arrays.js";
+import { QosLinks, tasksAddress } from "../../../../src/corral/web/static/js/jobs/links.js";
 import { Counts } from "../../../../src/corral/web/static/js/lib/view.js";
 import { columnsOf, USUAL } from "../../../../src/corral/web/static/js/jobs/columns.js";
 import {
@@ -17,6 +18,7 @@ import {
   GpusCard,
   HealthCard,
 } from "../../../../src/corral/web/static/js/nodes/node_cards.js";
+import { NodeFacts } from "../../../../src/corral/web/static/js/nodes/node.js";
 import { TokenTable } from "../../../../src/corral/web/static/js/operations/tokens.js";
 import { ME, job, node, shown, texts } from "./records.js";
 
@@ -85,7 +87,7 @@ test("an array: its counts as badges in the server's words, and what each task h
   const line = {
     ...{ job: job({ gpus: 8 }), array: ARRAY, open: false, ended: false, chosen: false },
     ...{ columns: columnsOf(USUAL, false), how: { me: ME } },
-    address: tasksAddress("12", query, false),
+    address: tasksAddress("12", query, "all"),
   };
   const made = shown(ArrayLine({ ...line, choose: () => {}, unfold: () => {} }));
   assert.match(made, /8 each/);
@@ -98,11 +100,23 @@ test("an array: its counts as badges in the server's words, and what each task h
 });
 
 test("what ended is listed where it ended, over the same period", () => {
-  const address = (/** @type {string} */ query, ended = true) =>
-    tasksAddress("12", new URLSearchParams(query), ended);
+  const address = (/** @type {string} */ query, /** @type {"all" | "ended"} */ tab = "ended") =>
+    tasksAddress("12", new URLSearchParams(query), tab);
   assert.equal(address("days=30&q=train"), "#jobs/ended?q=array%3D12&days=30");
   assert.equal(address("days=7&q="), "#jobs/ended?q=array%3D12");
-  assert.equal(address("show=waiting", false), "#jobs/all?q=array%3D12");
+  assert.equal(address("show=waiting", "all"), "#jobs/all?q=array%3D12");
+});
+
+test("each QOS of a pending job that names several leads to its own limits", () => {
+  const made = shown(QosLinks({ qos: "high,low" }));
+  assert.match(made, /href="#policy\/qos\?q=high".*, .*href="#policy\/qos\?q=low"/);
+  assert.doesNotMatch(shown(QosLinks({ qos: "" })), /href/);
+});
+
+test("a node that is in no partition has no link", () => {
+  assert.match(texts(NodeFacts({ node: node({ partitions: [] }) })), /partitions - /);
+  assert.doesNotMatch(shown(NodeFacts({ node: node({ partitions: [] }) })), /href/);
+  assert.match(shown(NodeFacts({ node: node() })), /href="#cluster\?filter=partition%3Dmain"/);
 });
 
 test("of many nodes the first names are shown", () => {

@@ -37,6 +37,9 @@ test("keys, then their values, those that begin as what is typed first", () => {
 test("a key whose value is yet to be typed leaves nothing out", () => {
   assert.equal(complete(" user=kim  account= train "), "user=kim train");
   assert.equal(complete("account!="), "");
+  assert.equal(complete("kim nodes=gpu[00"), "kim");
+  assert.equal(complete("nodes!=a[0-1],b["), "");
+  assert.equal(complete("nodes=a[0-1],b gpu[00"), "nodes=a[0-1],b gpu[00");
   for (const text of ["state=", "state!=", "partition=,"])
     assert.ok(nodeTest(text).test(node()), text);
   assert.match(nodeTest("colour=").wrong, /no colour/);

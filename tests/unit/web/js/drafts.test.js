@@ -28,6 +28,14 @@ test("a text with a secret is known by the names that the server hides", () => {
   for (const text of SECRETS) assert.equal(secretive(text), true, text);
 });
 
+test("a long word takes no longer than as many short ones", () => {
+  const long = ["a", "-", "=", "a=", "--a ", "BEGIN ", " "].map((s) => s.repeat(300000 / s.length));
+  const begin = performance.now();
+  for (const text of long) assert.equal(secretive(text), false);
+  assert.ok(performance.now() - begin < 5000);
+  assert.equal(secretive(`${"x".repeat(300)}_TOKEN=abc`), true);
+});
+
 test("a draft is its user's, and of one form", () => {
   /** @type {Map<string, string>} */
   const kept = new Map();

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as limits from "../../../../src/corral/web/static/js/lib/limits.js";
-import { IdleBadge } from "../../../../src/corral/web/static/js/jobs/idle.js";
+import { IdleBadge, IdleGpus } from "../../../../src/corral/web/static/js/jobs/idle.js";
 import * as mine from "../../../../src/corral/web/static/js/jobs/my_work.js";
 import { UseFacts } from "../../../../src/corral/web/static/js/jobs/use.js";
 import * as policy from "../../../../src/corral/web/static/js/cluster/policy.js";
 import { el } from "../../../../src/corral/web/static/js/lib/view.js";
-import { shown, texts } from "./records.js";
+import { job, ME, shown, texts } from "./records.js";
 /** @import { AccountRow, ArrayRow, EfficiencyRow, QuotaCell, QuotaRow, RunningJob } from "../../../../src/corral/web/static/js/api.js" */
 
 /** @param {Partial<QuotaCell>} more @returns {QuotaCell} */
@@ -98,7 +98,7 @@ test("a sweep is one row of the running and one of the ended jobs, and opens its
   const now = mine.RunningCard({ work });
   assert.match(texts(now), /1000_\[…\] 600 tasks train 1200/);
   assert.match(texts(now), /601 jobs in the list/);
-  assert.ok(shown(now).includes('href="#jobs/running?q=array%3D1000"'));
+  assert.ok(shown(now).includes('href="#jobs/running?q=array%3D1000+user%3Dkim"'));
   assert.ok(shown(now).includes('href="#job/8"'));
   const jobs = [ended(7, { array: sweep(), measured: 500 }), ended(8, {})];
   const answer = {
@@ -110,7 +110,10 @@ test("a sweep is one row of the running and one of the ended jobs, and opens its
   const table = el("div", null, mine.EfficiencyTable({ ended: past, ...how }));
   assert.match(texts(table), /1000_\[…\] 600 tasks a 600 completed/);
   assert.match(texts(table), /50 % of 1 each 50 % of 2 each 50 % of 1.0 GiB each/);
-  assert.ok(shown(table).includes('href="#jobs/ended?q=array%3D1000&days=30"'), shown(table));
+  assert.ok(
+    shown(table).includes('href="#jobs/ended?q=array%3D1000+user%3Dkim&days=30"'),
+    shown(table),
+  );
   assert.match(mine.aboutEnded(past).join(" "), /means over its measured tasks/);
   assert.equal(mine.measuredOf(jobs[0]), "500 of 600 tasks measured");
   assert.equal(mine.measuredOf(jobs[1]), "");
@@ -119,6 +122,29 @@ test("a sweep is one row of the running and one of the ended jobs, and opens its
 test("an array's row in the list of jobs has its idle GPUs", () => {
   const badge = IdleBadge({ job: running({ array: sweep(), idle_count: 3 }) });
   assert.match(texts(badge), /3 idle/);
+});
+
+test("idle GPUs are asked for every 20 s at most, whichever jobs the list has", async () => {
+  let at = 1000;
+  let asked = 0;
+  const plain = { now: Date.now, fetch: globalThis.fetch };
+  Date.now = () => at;
+  globalThis.fetch = async () => {
+    asked += 1;
+    return new Response(JSON.stringify({ running: [], measured: {} }));
+  };
+  const idle = new IdleGpus();
+  for (const id of [1, 2, 2, 3]) {
+    idle.ask({ ...ME, figures: true }, [job({ id })], () => {});
+    at += 5000;
+  }
+  assert.equal(asked, 1);
+  await new Promise((answered) => {
+    idle.ask({ ...ME, figures: true }, [job({ id: 3 })], () => answered(null));
+  });
+  assert.equal(asked, 2);
+  Date.now = plain.now;
+  globalThis.fetch = plain.fetch;
 });
 
 test("what an ended job used has its GPUs, and why they are unknown", () => {

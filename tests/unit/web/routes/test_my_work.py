@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Coroutine
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from corral.errors import Code, CorralError
+from corral.slurm.records import Job
 from corral.slurm.rest.json_values import number
 from corral.spec.load import load_or_raise
 from corral.web import schemas
@@ -304,6 +306,66 @@ def test_arrays_are_asked_for_by_their_number_and_tasks_by_theirs() -> None:
     assert others == []
     assert [row["array"] and row["array"]["tasks"] for row in mine["running"]] == [2, None]
     assert mine["jobs"] == 3
+
+
+def test_tasks_of_arrays_are_looked_for_in_a_thread_and_among_ones_own_jobs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 50,000 jobs each one's array was read in the event loop."""
+    looked = set[tuple[str, int]]()
+    plain: Any = Job.array
+
+    def array(job: Job) -> str:
+        looked.add((job.user, threading.get_ident()))
+        return plain.fget(job)
+
+    async def work() -> None:
+        rest = accounts_rest()
+        async with Page(rest) as page:
+            page.app.state.corral.figures = _Figures()
+            await page.login()
+            assert (await page.get("mine")).status_code == 200
+            monkeypatch.setattr(Job, "array", property(array))
+            assert (await page.get("mine/gpus?arrays=70")).status_code == 200
+            assert {user for user, _ in looked} == {"kim"}
+            assert threading.get_ident() not in {thread for _, thread in looked}
+            looked.clear()
+            assert (await page.get("mine/gpus?ids=1")).status_code == 200
+            assert not looked
+
+    run(work())
+
+
+def test_what_a_job_used_does_not_wait_for_metrics_that_hang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Accounting was asked first and the metrics after it: both waits added up."""
+
+    async def work() -> None:
+        begun = asyncio.Event()
+
+        class Begins(_Figures):
+            async def busy(self, jobs: Any, days: int) -> dict[int, float]:
+                begun.set()
+                return await super().busy(jobs, days)
+
+        async with Page(accounts_rest()) as page:
+            corral = page.app.state.corral
+            corral.figures = Begins()
+            await page.login()
+            asked = corral.past.use
+
+            async def use(*args: Any) -> Any:
+                async with asyncio.timeout(5):
+                    await begun.wait()
+                return await asked(*args)
+
+            monkeypatch.setattr(corral.past, "use", use)
+            reply = await page.get("jobs/1/use")
+            assert reply.status_code == 200, reply.text
+            assert reply.json()["gpu_s"] == 2.0
+
+    run(work())
 
 
 def test_what_an_ended_job_used_has_its_gpus() -> None:

@@ -33,6 +33,6 @@ def test_partitions_of_22_05_come_with_their_state_and_limits(
 
     monkeypatch.setattr(commands.api, "slurm_command", command)
     slurm: Any = ByCommands(Declared(None))  # type: ignore[arg-type]
-    assert asyncio.run(slurm.partitions(Login("kim", "t"))) == (
+    assert asyncio.run(slurm.partitions(Login("kim", "t"))).records == (
         Partition("main", "DOWN", "node[0-2]", 3, 86400, 2),
     )

@@ -384,5 +384,8 @@ def test_a_node_has_its_machine_and_when_it_was_busy() -> None:
 def test_a_node_that_only_stays_busy_is_no_news() -> None:
     """slurmctld may set the time again at each poll: all nodes would go to all viewers."""
     before = Snapshot().with_nodes([node(busy_at=1)])
-    assert before.with_nodes([node(busy_at=2)]) is before
+    after = before.with_nodes([node(busy_at=2)])
+    assert (after.rev, after.nodes_rev) == (before.rev, before.nodes_rev)
+    assert after.nodes is before.nodes
+    assert after.busy_at == {"gpu1": 2}
     assert before.with_nodes([node("MIXED", busy_at=2)]).nodes["gpu1"].busy_at == 2

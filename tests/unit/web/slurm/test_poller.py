@@ -330,14 +330,45 @@ class Big(FakeRest):
         listed = self.bodies["jobs"]["body"]["jobs"]
         return next(job for job in listed if job["job_id"] == number)
 
+    def label(self, job: dict[str, Any]) -> str:
+        """As the table of states has it: all numbers of pending tasks, and no limit."""
+        array, task = job["array_job_id"]["number"], job["array_task_id"]
+        if not array:
+            return str(job["job_id"])
+        pending = f"[{job['array_task_string'].partition('%')[0]}]"
+        return f"{array}_{task['number'] if task['set'] else pending}"
+
+    def of(self, number: int) -> list[dict[str, Any]]:
+        """As slurmctld answers: to the number of an array all its records."""
+        listed = self.bodies["jobs"]["body"]["jobs"]
+        named = [j for j in listed if number in (j["job_id"], j["array_job_id"]["number"])]
+        exact = [j for j in listed if j["job_id"] == number]
+        return named if any(j["array_job_id"]["number"] == number for j in named) else exact
+
+    def task(self, number: int, array: int, task: int | None, pending: str = "") -> dict[str, Any]:
+        """Another record of an array: a task, or those that have not begun."""
+        job = {
+            **self.raw(1),
+            "job_id": number,
+            "job_state": ["RUNNING" if task is not None else "PENDING"],
+            "array_job_id": {"set": True, "infinite": False, "number": array},
+            "array_task_id": {"set": task is not None, "infinite": False, "number": task or 0},
+            "array_task_string": pending,
+        }
+        self.bodies["jobs"]["body"]["jobs"].append(job)
+        return job
+
     async def answer(self, request: httpx.Request) -> httpx.Response:
         path = request.url.path.rstrip("/")
         if path.endswith("/jobs/state"):
             states = [
-                {"job_id": str(job["job_id"]), "state": job["job_state"]}
+                {"job_id": self.label(job), "state": job["job_state"]}
                 for job in self.bodies["jobs"]["body"]["jobs"]
             ]
             return httpx.Response(200, json={"jobs": states, "errors": []})
+        if (number := path.rpartition("/job/")[2]).isdecimal() and request.method == "GET":
+            self.asked[f"GET {path}"] += 1
+            return httpx.Response(200, json={"jobs": self.of(int(number)), "errors": []})
         answer = self(request)
         if path.endswith("/jobs"):
             self.lists += 1
@@ -428,6 +459,212 @@ def test_states_are_news_while_the_complete_list_is_read_and_are_not_undone_by_i
         assert poller.now.jobs[5].priority == 77
         assert poller.now.jobs[5].name == "newer than the list"
         assert gone not in poller.now.jobs
+        await poller.close()
+
+    run(work())
+
+
+def test_a_list_that_was_read_while_nobody_looked_is_not_taken_for_a_new_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A program that asked every 5 minutes got jobs as running that had ended 5 minutes before."""
+    monkeypatch.setattr(job_reader, "BIG", 1)
+    clock = SimpleNamespace(now=1000.0)
+    faked = SimpleNamespace(monotonic=lambda: clock.now, time=lambda: clock.now)
+    monkeypatch.setattr(job_reader, "time", faked)
+
+    async def work() -> None:
+        rest = Big()
+        poller = polled(rest, rest.answer)
+        await poller.poll()
+        clock.now = 1300.0
+        rest.touch("jobs")
+        await poller.poll()
+        reading = poller._jobs._reading
+        assert reading is not None
+        await asyncio.wait({reading.task})
+        rest.raw(1)["job_state"] = ["COMPLETED"]
+        rest.touch("jobs")
+        clock.now = 1600.0
+        await poller.poll()
+        assert rest.lists == 3
+        assert poller.now.jobs[1].state == "COMPLETED"
+        assert poller.now.jobs_at == 1600.0
+        await poller.close()
+
+    run(work())
+
+
+def test_tasks_of_an_array_that_begin_are_news_of_a_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They were in no list until the next complete one, nor were those that had not begun."""
+    monkeypatch.setattr(job_reader, "BIG", 1)
+
+    async def work() -> None:
+        rest = Big()
+        pending = rest.task(112, 112, None, "4-40%2")
+        poller = polled(rest, rest.answer)
+        await poller.poll()
+        assert poller.now.jobs[112].label == "112_[4-40%2]"
+        for task in range(4, 34):
+            rest.task(112 + task, 112, task)
+        pending["array_task_string"] = "34-40%2"
+        await poller.poll()
+        assert [poller.now.jobs[112 + task].label for task in (4, 33)] == ["112_4", "112_33"]
+        assert poller.now.jobs[112].label == "112_[34-40%2]"
+        assert rest.asked["GET /slurm/v0.0.42/job/112"] == 1
+        rest.raw(116)["job_state"] = ["FAILED"]
+        rest.bodies["jobs"]["body"]["jobs"].remove(pending)
+        rest.task(112, 112, 40)
+        await poller.poll()
+        assert poller.now.jobs[116].state == "FAILED"
+        assert poller.now.jobs[112].label == "112_40"
+        assert rest.lists == 1
+        await poller.close()
+
+    run(work())
+
+
+def test_a_heterogeneous_job_that_is_submitted_ends_no_poll(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The number of its label, 112+0, could not be read."""
+    monkeypatch.setattr(job_reader, "BIG", 1)
+
+    async def work() -> None:
+        rest = Big()
+        monkeypatch.setattr(rest, "label", lambda job: {112: "112+0"}.get(job["job_id"], "7"))
+        poller = polled(rest, rest.answer)
+        await poller.poll()
+        rest.bodies["jobs"]["body"]["jobs"].append(
+            {
+                **rest.raw(1),
+                "job_id": 112,
+                "het_job_id": {"set": True, "infinite": False, "number": 112},
+                "het_job_offset": {"set": True, "infinite": False, "number": 0},
+            }
+        )
+        await poller.poll()
+        assert poller.now.jobs[112].label == "112+0"
+        await poller.close()
+
+    run(work())
+
+
+def test_unchanged_states_cost_no_check_of_50000_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_reader, "BIG", 1)
+
+    class Counted(dict[int, Any]):
+        reads = 0
+
+        def values(self) -> Any:
+            self.reads += 1
+            return super().values()
+
+    async def work() -> None:
+        rest = Big()
+        poller = polled(rest, rest.answer)
+        await poller.poll()
+        await poller.poll()
+        known = Counted(poller.now.jobs)
+        assert await poller._jobs.read(poller._tokens()[0], known) is None
+        assert known.reads == 0
+        await poller.close()
+
+    run(work())
+
+
+def test_the_same_object_is_not_compared_with_itself() -> None:
+    class Job:
+        id = 1
+        __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+        def __eq__(self, other: object) -> bool:
+            raise AssertionError
+
+    known: Any = {1: Job()}
+    now = snapshot.Snapshot(jobs=known)
+    assert now.with_jobs(known.values()) is now
+
+
+def test_when_a_node_was_last_in_use_is_as_new_as_the_last_answer() -> None:
+    """It was of the answer in which anything else of the node had changed."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        async with Page(rest) as page:
+            await page.login("kim")
+            before = (await page.get("nodes/node0")).json()["machine"]["busy_at"]
+            raw = next(n for n in rest.bodies["nodes"]["body"]["nodes"] if n["name"] == "node0")
+            raw["last_busy"] = {"set": True, "infinite": False, "number": before + 77}
+            rest.touch("nodes")
+            poller = page.app.state.corral.pollers.of("kim")
+            revision = poller.now.rev
+            await poller.poll()
+            assert poller.now.rev == revision
+            shown = (await page.get("nodes/node0")).json()["machine"]["busy_at"]
+            assert shown == before + 77
+
+    run(work())
+
+
+def test_what_one_user_cannot_read_is_no_news_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where Slurm hides users' jobs the note had the number of an operator's jobs."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        kim, ada = (login_of(rest.login(name)) for name in ("kim", "ada"))
+
+        def answer(request: httpx.Request) -> httpx.Response:
+            reply = rest(request)
+            mine = request.headers["x-slurm-user-name"] == "kim"
+            if mine or not request.url.path.endswith("/jobs") or reply.status_code != 200:
+                return reply
+            body = reply.json()
+            body["jobs"].append({"job_id": "x"})
+            return httpx.Response(200, json=body)
+
+        shared = SlurmRest("http://slurm", httpx.MockTransport(answer))
+        pollers = [Poller(shared, lambda login=login: [login]) for login in (kim, ada)]
+        for _ in range(2):
+            for poller in pollers:
+                await poller.poll()
+        assert pollers[0].now.unread == ""
+        assert "1 of " in pollers[1].now.unread
+        for poller in pollers:
+            await poller.close()
+
+    run(work())
+
+
+def test_a_list_that_is_read_next_to_a_poll_does_not_slow_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What the list waited for was taken for the poll's: four times that was the pause after it."""
+    monkeypatch.setattr(job_reader, "BIG", 1)
+    monkeypatch.setattr(job_reader, "LEAST_S", 0.0)
+
+    async def work() -> None:
+        rest, ending = Big(), False
+
+        async def answer(request: httpx.Request) -> httpx.Response:
+            if ending and request.url.path.rstrip("/").endswith("/jobs/state"):
+                rest.go.set()
+                await asyncio.sleep(0.02)
+            return await rest.answer(request)
+
+        poller = polled(rest, answer)
+        await poller.poll()
+        rest.go.clear()
+        rest.touch("jobs")
+        async with asyncio.timeout(20):
+            while rest.lists < 2:
+                await poller.poll()
+                await asyncio.sleep(0.01)
+        await asyncio.sleep(1.0)
+        ending, waited = True, poller._rest.waited
+        await poller.poll()
+        assert poller._rest.waited - waited >= 1.0, "the list ended in this poll"
+        assert poller.took < 0.9
         await poller.close()
 
     run(work())

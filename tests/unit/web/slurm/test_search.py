@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from corral.errors import Code, CorralError
@@ -108,7 +110,13 @@ def test_no_key_is_without_such_a_case() -> None:
     assert {query.partition("=")[0].rstrip("!") for query in CASES if "=" in query} == {*KEYS}
 
 
-@pytest.mark.parametrize("query", ["nodes=gpu[00", "nodes=n[2-1]", "nodes=n[0-99999999]"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        *("nodes=gpu[00", "nodes=n[2-1]", "nodes=n[0-99999999]"),
+        "nodes=[0-999999999][0-999999999][0-999999999]",  # more names than len() can return
+    ],
+)
 def test_a_broken_hostlist_is_refused_and_is_not_all_jobs(query: str) -> None:
     with pytest.raises(CorralError) as refused:
         parse(query)
@@ -119,6 +127,19 @@ def test_a_hostlist_of_slurms_that_cannot_be_read_is_only_its_own_text() -> None
     job = Job(id=1, user="kim", nodes="n[3-1]")
     assert not parse("nodes=n2")(job)
     assert parse("n[3-1]")(job)
+
+
+def test_long_hostlists_are_read_and_not_kept() -> None:
+    """32,768 were kept however long each was."""
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(200):
+        job = Job(id=1, user="kim", nodes=f"n{number:05}[{','.join('1' * 1000)}]")
+        assert parse(f"n{number:05}1")(job)
+        assert not parse("n999992")(job)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert after - before < 200 * 2000
 
 
 def test_the_search_over_clusters_takes_hostlists_of_nodes_too() -> None:

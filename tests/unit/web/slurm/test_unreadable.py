@@ -33,6 +33,7 @@ READING: dict[str, Callable[[Slurm], Awaitable[Any]]] = {
     "jobs": lambda slurm: slurm.jobs(KIM),
     "partitions": lambda slurm: slurm.partitions(KIM),
     "job": lambda slurm: slurm.job(KIM, 12),
+    "jobs_of": lambda slurm: slurm.jobs_of(KIM, 12),
     "past": lambda slurm: slurm.past(KIM, 7, ""),
     "past_tasks": lambda slurm: slurm.past_tasks(KIM, 12),
     "past_use": lambda slurm: slurm.past_use(KIM, 12),
@@ -86,9 +87,18 @@ def test_slurmrestd(call: str, body: str) -> None:
         asyncio.run(cast("Any", ASKED[call](rest(BODIES[body], ping=call == "version"))))
     assert caught.value.code is Code.PARSE_FAILED
     assert ("may have queued the job" in caught.value.message) is (call == "submit")
+    assert caught.value.__cause__ is not caught.value
 
 
-BY_JSON = ("nodes", "jobs", "partitions", "job", "states", *(c for c in READING if " " in c))
+BY_JSON = (
+    "nodes",
+    "jobs",
+    "partitions",
+    "job",
+    "jobs_of",
+    "states",
+    *(c for c in READING if " " in c),
+)
 
 
 @pytest.mark.parametrize("body", BODIES)

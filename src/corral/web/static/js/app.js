@@ -574,7 +574,9 @@ function run() {
     else leave();
   });
   document.addEventListener("loggedout", () => {
-    if (me) leave("Your session has ended.");
+    if (!me) return;
+    forgetTab();
+    leave("Your session has ended.");
   });
   document.addEventListener("keydown", pressed);
   for (const name of ["age", "head"]) live.addEventListener(name, showLive);

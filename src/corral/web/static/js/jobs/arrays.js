@@ -13,20 +13,6 @@ export const TASKS = 100;
 const NEWS_MS = 300;
 
 /**
- * Where an array's tasks are a list; `ended`: as accounting has them, which slurmctld has forgotten.
- * @param {string} array
- * @param {URLSearchParams} query of the list that has the array
- * @param {boolean} ended
- */
-export function tasksAddress(array, query, ended) {
-  // Of one user's jobs accounting has older ones than of all.
-  const user = query.get("q")?.match(/(?:^| )(user=\S+)/)?.[1];
-  const q = [`array=${array}`, ...(user ? [user] : [])].join(" ");
-  const days = (ended && query.get("days")) || "7";
-  return addressOf(`jobs/${ended ? "ended" : "all"}`, { q, days }, { days: "7" });
-}
-
-/**
  * The tasks that pass a list's filter, as a list.
  * @param {string} array
  * @param {URLSearchParams} query of the list that has the array

@@ -3,12 +3,14 @@
 // The names of which the server hides the values in a job's environment (api/page/job_details.py).
 const NAME = /TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|API_?KEY|ACCESS_?KEY|_KEY$|JWT/i;
 const GIVEN = [
-  /([\w-]+)["']?[ \t]*[=:][ \t]*(?=["']?([^\s"']+))/g, // NAME=value, "name": value
-  /(--[\w-]+)[ \t]+(?=["']?([^\s"']+))/g, // --name value
+  // No part is longer than a name: a word of a million signs took minutes.
+  /([\w-]{1,64})["']?[ \t]{0,64}[=:][ \t]{0,64}(?=["']?([^\s"']{1,256}))/g, // NAME=value, "name": value
+  /(--[\w-]{1,64})[ \t]{1,64}(?=["']?([^\s"']{1,256}))/g, // --name value
 ];
 /** Numbers, flags and variables are not secret, nor is the name of a tokenizer. */
 const HARMLESS = /^(?:[\d.,]+|true|false|none|null|\$.*)$/i;
-const PLAIN = /\bbearer\s+\S|BEGIN [A-Z ]*PRIVATE KEY|:\/\/[^\s/:@]+:[^\s/@]+@|\s-u\s*[^\s:]+:\S/i;
+const PLAIN =
+  /\bbearer\s+\S|BEGIN [A-Z ]{0,64}PRIVATE KEY|:\/\/[^\s/:@]+:[^\s/@]+@|\s-u\s*[^\s:]+:\S/i;
 
 /**
  * Whether a text looks as if a secret were in it.

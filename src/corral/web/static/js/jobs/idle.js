@@ -7,11 +7,10 @@ import { el } from "../lib/view.js";
 const AGAIN_MS = 20000;
 const MOST = 200;
 
-/** Asks for jobs that run and have GPUs, at most every 20 s for the same ones. */
+/** Asks for jobs that run and have GPUs, at most every 20 s: which ones changes with each event. */
 export class IdleGpus {
   #newest = new Latest();
-  #asked = "";
-  #at = 0;
+  #at = -Infinity;
   /** @type {GpusOfJobs | null} */
   answer = null;
 
@@ -33,8 +32,7 @@ export class IdleGpus {
     const ids = rows.filter(({ id }) => !arrays[id]).map(({ id }) => id);
     const named = rows.filter(({ id }) => arrays[id]).map(({ id }) => arrays[id].array);
     const query = String(new URLSearchParams({ ids: ids.join(","), arrays: named.join(",") }));
-    if (!rows.length || (query === this.#asked && Date.now() - this.#at < AGAIN_MS)) return;
-    this.#asked = query;
+    if (!rows.length || Date.now() - this.#at < AGAIN_MS) return;
     this.#at = Date.now();
     /** @type {Promise<GpusOfJobs>} */
     const answer = call(`mine/gpus?${query}`);

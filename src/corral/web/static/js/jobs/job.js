@@ -4,7 +4,7 @@ import { cancelQuestion, named } from "./arrays.js";
 import { WhyFailed } from "./failure.js";
 import { Curves } from "../lib/curves.js";
 import { gpusFact, IdleGpus } from "./idle.js";
-import { AccountLink, NodeLinks, PartitionLinks, QosLink, UserLink } from "./links.js";
+import { AccountLink, NodeLinks, PartitionLinks, QosLinks, UserLink } from "./links.js";
 import { exitOf, gpus, timeOf } from "./columns.js";
 import { listen, now } from "../lib/event_stream.js";
 import { Log } from "../logs/log.js";
@@ -114,7 +114,7 @@ const ofWhom = ({ job, me }) => [
   fact("wckey", job.wckey),
   fact("partition", [
     h(PartitionLinks, { partition: job.partition }),
-    job.qos ? [", QOS ", h(QosLink, { qos: job.qos })] : "",
+    job.qos ? [", QOS ", h(QosLinks, { qos: job.qos })] : "",
   ]),
 ];
 
@@ -483,7 +483,13 @@ export class JobPage extends Component {
       "div",
       { key: "columns", class: following ? "columns" : "stack" },
       following ? el("div", { class: "stack" }, left) : left,
-      following ? h(Log, { key: "log", job: job.id, ended: job.ended, waiting, query }) : null,
+      following
+        ? h(Log, {
+            key: "log",
+            job: job.id,
+            ...{ label: job.label, ended: job.ended, waiting, query },
+          })
+        : null,
     );
   }
 

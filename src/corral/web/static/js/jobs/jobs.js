@@ -1,6 +1,6 @@
 // The queue: pending, running, ended; filtered and ordered by the server, page by page.
 import { Component, h } from "../../vendor/preact.mjs";
-import { ArrayLine, ArrayTasks, tasksAddress } from "./arrays.js";
+import { ArrayLine, ArrayTasks } from "./arrays.js";
 import { Bar, Box, cancelJobs, Failures, toggled } from "../lib/bulk.js";
 import {
   ColumnChoice,
@@ -12,6 +12,7 @@ import {
   ORDERS,
 } from "./columns.js";
 import { IdleGpus } from "./idle.js";
+import { tasksAddress } from "./links.js";
 import { listen, now } from "../lib/event_stream.js";
 import { SearchField } from "../lib/completion.js";
 import { Latest, records } from "../lib/server.js";
@@ -112,7 +113,7 @@ function rowsOf({ jobs, ended, columns, arrays, me, ...how }) {
     if (!array) return row(job);
     const open = how.open.has(array.array);
     const key = arrayKey(array.array);
-    const address = tasksAddress(array.array, how.query, ended);
+    const address = tasksAddress(array.array, how.query, ended ? "ended" : "all");
     const shown = { me, idle: how.idle?.ofArray(array.array) };
     const line = h(ArrayLine, {
       ...{ key, job, array, columns, how: shown, address, open, ended },
@@ -268,14 +269,18 @@ export function listChoice([tab = "all", filter = ""], query) {
   };
 }
 
+/** Whether a bracket is yet to be closed. @param {string} word */
+const unclosed = (word) => word.lastIndexOf("[") > word.lastIndexOf("]");
+
 /**
- * The filter without a key whose value is yet to be typed: no job would match.
+ * The filter without a key whose value is yet to be typed: no job would match, or it is an error.
  * @param {string} typed
  */
 export const complete = (typed) =>
   typed
     .split(/\s+/)
     .filter((word) => word && !/^[a-z_]+!?=$/i.test(word))
+    .filter((word) => !/^nodes!?=/i.test(word) || !unclosed(word))
     .join(" ");
 
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, QueueState>} */

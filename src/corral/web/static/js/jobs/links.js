@@ -26,12 +26,27 @@ const link = (name, address) => (address && name ? el("a", { href: address }, na
 /** @param {{ user: string, me: Me }} props */
 export const UserLink = ({ user, me }) => link(user, mineOf(user, me));
 
+/**
+ * Where an array's tasks are a list; of `ended` as accounting has them, which slurmctld has forgotten.
+ * @param {string} array
+ * @param {URLSearchParams} query of the list that has the array
+ * @param {"all" | "running" | "ended"} tab
+ */
+export function tasksAddress(array, query, tab) {
+  // Of one user's jobs accounting has older ones than of all.
+  const user = query.get("q")?.match(/(?:^| )(user=\S+)/)?.[1];
+  const q = [`array=${array}`, ...(user ? [user] : [])].join(" ");
+  const days = (tab === "ended" && query.get("days")) || "7";
+  return addressOf(`jobs/${tab}`, { q, days }, { days: "7" });
+}
+
 /** @param {{ account: string }} props */
 export const AccountLink = ({ account }) =>
   link(account, addressOf("policy/accounts", { q: account }, { q: "" }));
 
-/** @param {{ qos: string }} props */
-export const QosLink = ({ qos }) => link(qos, addressOf("policy/qos", { q: qos }, { q: "" }));
+/** A pending job may name several. @param {{ qos: string }} props */
+export const QosLinks = ({ qos }) =>
+  qos.split(",").map((q, i) => [i ? ", " : "", link(q, addressOf("policy/qos", { q }, { q: "" }))]);
 
 /** @param {string} filter of nodes */
 const nodesOf = (filter) => addressOf("cluster", { filter }, { filter: "" });

@@ -1,5 +1,6 @@
 // My work: what my jobs have of the limits, hours and cost, and what ended jobs did not use.
 import { Component, h } from "../../vendor/preact.mjs";
+import { tasksAddress } from "./links.js";
 import { limitLines, resourceWords } from "../lib/limits.js";
 import { call, Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
@@ -196,13 +197,13 @@ export function idleNames({ idle, idle_count: count }) {
 }
 
 /**
- * The list of an array's tasks.
- * @param {string} show
+ * The list of an array's tasks; of one user accounting has more than of all.
  * @param {ArrayRow} array
- * @param {string} [days]
+ * @param {"running" | "ended"} tab
+ * @param {{ user: string, days?: string }} of
  */
-const tasksAt = (show, { array }, days = "") =>
-  addressOf(`jobs/${show}`, { q: `array=${array}`, days }, { q: "", days: "" });
+const tasksOf = ({ array }, tab, { user, days = "" }) =>
+  tasksAddress(array, new URLSearchParams({ q: `user=${user}`, days }), tab);
 
 /**
  * A job's first two cells: where it is described, and its name; of an array how many tasks it has.
@@ -234,11 +235,11 @@ function IdleCell({ job }) {
   );
 }
 
-/** @param {{ job: RunningJob, at: number }} props */
-function RunningLine({ job, at }) {
+/** @param {{ job: RunningJob, at: number, user: string }} props */
+function RunningLine({ job, at, user }) {
   const { id, start_at, limit, array } = job;
   const ran = start_at ? at - start_at : null;
-  const address = array ? tasksAt("running", array) : `#job/${id}`;
+  const address = array ? tasksOf(array, "running", { user }) : `#job/${id}`;
   return el(
     "tr",
     { "data-job": id, "data-array": array?.array, ...leadsTo(address.slice(1)) },
@@ -274,7 +275,7 @@ export function RunningCard({ work: { running, measured, reasons, user, jobs } }
   const gpus = running.some((job) => job.gpus);
   const all = `#jobs/running/${encodeURIComponent(`user=${user}`)}`;
   const ordered = [...running].sort((a, b) => b.idle_count - a.idle_count || b.id - a.id);
-  const lines = ordered.slice(0, PAGE).map((job) => h(RunningLine, { key: job.id, job, at }));
+  const lines = ordered.slice(0, PAGE).map((job) => h(RunningLine, { key: job.id, job, at, user }));
   const waits = reasons.map(({ reason, why, jobs: count }) =>
     el(
       "li",
@@ -402,10 +403,10 @@ export function measuredOf({ array, measured }) {
   return `${formatted(measured)} of ${many(array.tasks, "task")} measured`;
 }
 
-/** @param {{ job: EfficiencyRow, days: string }} props */
-function EndedLine({ job, days }) {
+/** @param {{ job: EfficiencyRow, days: string, user: string }} props */
+function EndedLine({ job, days, user }) {
   const { id, state, kind, gpus, gpus_exact, array } = job;
-  const address = array ? tasksAt("ended", array, days) : `#job/${id}`;
+  const address = array ? tasksOf(array, "ended", { user, days }) : `#job/${id}`;
   const each = array ? " each" : "";
   const of = (/** @type {string} */ amount) =>
     array && !array.alike ? "different amounts" : `${amount}${each}`;
@@ -473,7 +474,9 @@ export function EfficiencyTable({ ended, by, down, order, more, all }) {
         el(
           "tbody",
           null,
-          shown.map((job) => h(EndedLine, { key: job.id, job, days: String(ended.days) })),
+          shown.map((job) =>
+            h(EndedLine, { key: job.id, job, days: String(ended.days), user: ended.user }),
+          ),
         ),
       ),
     ),

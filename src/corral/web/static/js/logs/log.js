@@ -15,8 +15,18 @@ const FILES_TOGETHER = 8;
 
 /**
  * query: of the page's address, which chooses a task of an array and a file.
- * @typedef {{ job: number, ended: boolean, waiting?: boolean, query: URLSearchParams }} LogProps
+ * @typedef {{ job: number, label: string, ended: boolean, waiting?: boolean, query: URLSearchParams }} LogProps
  */
+
+/**
+ * Whether tasks that are listed for a task are of a job's array.
+ * @param {string} label of the job
+ * @param {{ label: string }[]} tasks
+ */
+export function sameArray(label, tasks) {
+  const front = /^\d+_/.exec(label)?.[0];
+  return front !== undefined && tasks.some((task) => task.label.startsWith(front));
+}
 
 /**
  * The address of a job's page with what is chosen of its output.
@@ -54,6 +64,8 @@ export class Log extends Component {
   lost = false;
   /** It was followed, and this tab is not in front. */
   paused = false;
+  /** The address names a task, and whether it is of this job's array is yet to be seen. */
+  named = false;
   unwatch = () => {};
   asked = 0;
 
@@ -63,6 +75,7 @@ export class Log extends Component {
     const chosen = Number(props.query.get("task"));
     const task = Number.isInteger(chosen) && chosen > 0 ? chosen : 0;
     const own = props.waiting ? 0 : props.job;
+    this.named = task > 0 && task !== props.job;
     /** @type {LogState} */
     this.state = {
       how: task || own ? "loading" : "",
@@ -77,7 +90,7 @@ export class Log extends Component {
     if (this.box.current) this.shown = new LogBox(this.box.current);
     this.list();
     this.unwatch = whileInFront((front) => (front ? this.resume() : this.pause()));
-    if (this.state.task) this.follow();
+    if (this.state.task && !this.named) this.follow();
   }
 
   componentWillUnmount() {
@@ -95,7 +108,8 @@ export class Log extends Component {
   componentWillReceiveProps(next) {
     const again = this.props.ended && !next.ended;
     if (again || next.ended !== this.props.ended) this.list();
-    if (this.lost || again) this.follow();
+    if (this.lost && this.named) this.list();
+    else if (this.lost || again) this.follow();
   }
 
   list = () => {
@@ -103,11 +117,38 @@ export class Log extends Component {
     const answer = call(logPath(this.state.task || this.props.job, "files"));
     return this.newestFiles.take(
       answer,
-      ({ files, left_out: leftOut, tasks, tasks_total: total }) =>
-        this.setState({ files, leftOut, tasks, total }),
-      (failure) => this.setState({ how: failure.message }),
+      ({ files, left_out: leftOut, tasks, tasks_total: total }) => {
+        const { named } = this;
+        if (named && !sameArray(this.props.label, tasks)) return this.own();
+        this.named = false;
+        this.setState({ files, leftOut, tasks, total });
+        return named ? this.follow() : undefined;
+      },
+      (failure) => {
+        if (this.named && (failure.status === 403 || failure.status === 404)) {
+          this.own();
+          return;
+        }
+        this.lost ||= this.named;
+        this.setState({ how: failure.message });
+      },
     );
   };
+
+  /** The task that the address names is of another job: it is left out of it. */
+  own() {
+    const { job, waiting } = this.props;
+    this.named = false;
+    this.lost = false;
+    if (!waiting) {
+      this.toTask(job);
+      return;
+    }
+    this.setState({ task: 0, file: "all", how: "" }, () => {
+      keepAddress(addressed(job, { task: job, file: "all" }));
+      this.list();
+    });
+  }
 
   /** @param {string} how */
   over(how) {

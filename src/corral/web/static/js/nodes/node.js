@@ -87,7 +87,10 @@ export function NodeFacts({ node, figures = {}, machine }) {
       "GPUs work",
       figures.gpu === undefined ? "" : `${Math.round(100 * figures.gpu)} % of the time`,
     ),
-    fact("partitions", h(PartitionLinks, { partition: node.partitions.join(",") || "-" })),
+    fact(
+      "partitions",
+      node.partitions.length ? h(PartitionLinks, { partition: node.partitions.join(",") }) : "-",
+    ),
     fact("features", node.features.join(", ") || "-"),
     fact("address", node.address),
     fact("slurmd", node.version || "-"),
