@@ -228,7 +228,7 @@ def test_the_tasks_of_an_array_are_a_choice(at: Desk, tmp_path: Path) -> None:
     tasks.select_option("903")
     page.wait_for_selector(".log >> text=of task 3")
     assert "of task 12" not in text_of(page)
-    assert page.url.endswith("#job/6")
+    assert page.url.endswith("#job/6?task=903")
 
 
 def test_a_narrow_page_without_a_pointer(
