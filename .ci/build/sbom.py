@@ -2,8 +2,9 @@
 
     sbom.py > FILE
 
-What is installed with Corral is in requirements.lock, what its page brings along in package.json
-and the folder static/vendor. Two runs over one commit give the same bytes.
+What is installed with Corral is in requirements.lock, what it installs on controllers in the locks
+of its roles, what its page and its documentation bring along in package.json, static/vendor and
+docs/assets. Two runs over one commit give the same bytes.
 """
 
 from __future__ import annotations
@@ -20,8 +21,15 @@ from typing import Any, Final
 
 REPO: Final = Path(__file__).resolve().parents[2]
 VENDOR: Final = "src/corral/web/static/vendor"
-VENDORED: Final = {"preact": ("preact.mjs",), "uplot": ("uPlot.iife.min.js", "uPlot.min.css")}
-"""Packages of npm whose files are part of the wheel."""
+ASSETS: Final = "docs/assets"
+VENDORED: Final = {
+    "preact": (f"{VENDOR}/preact.mjs",),
+    "uplot": (f"{VENDOR}/uPlot.iife.min.js", f"{VENDOR}/uPlot.min.css"),
+    "iframe-worker": (f"{ASSETS}/iframe-worker.js",),
+}
+"""Packages of npm whose files are part of the wheel, or of the documentation in the sdist."""
+CONTROLLERS: Final = "src/corral/roles/data"
+"""Locks of what `corral up` installs on a controller: MLflow, the page."""
 _PINNED: Final = re.compile(
     r"^([A-Za-z0-9._-]+)==([^\s;\\]+)(?: *; *(.*?))?(?: \\)?\n"
     r"((?:    --hash=sha256:\S+(?: \\)?\n)*)",
@@ -46,7 +54,11 @@ def bill(root: Path) -> dict[str, Any]:
         "licenses": [{"license": {"id": project["license"]}}],
         "purl": f"pkg:pypi/{name}@{version}",
     }
-    components = [*_python(root), *_javascript(root)]
+    python = {component["bom-ref"]: component for component in _python(root)}
+    for component in _controllers(root):
+        known = python.setdefault(component["bom-ref"], component)
+        known["properties"] += [p for p in component["properties"] if p not in known["properties"]]
+    components = [*python.values(), *_javascript(root)]
     content = json.dumps([corral, components], sort_keys=True)
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -67,18 +79,35 @@ def _python(root: Path) -> Iterator[dict[str, Any]]:
     for match in _PINNED.finditer((root / "requirements.lock").read_text(encoding="utf-8")):
         name, version, marker, hashes = match.groups()
         digests = re.findall(r"sha256:([0-9a-f]{64})", hashes)
-        properties = [{"name": "corral:file-sha256", "value": digest} for digest in digests]
-        if marker:
-            properties.append({"name": "corral:marker", "value": marker})
-        purl = f"pkg:pypi/{name.lower()}@{version}"
-        yield {
-            "type": "library",
-            "bom-ref": purl,
-            "name": name,
-            "version": version,
-            "purl": purl,
-            "properties": properties,
-        }
+        yield _package(name, version, digests, {"corral:marker": marker} if marker else {})
+
+
+def _controllers(root: Path) -> Iterator[dict[str, Any]]:
+    """Wheels of the locks of roles: a line has the file's name and its digest."""
+    for lock in sorted((root / CONTROLLERS).glob("*.lock")):
+        wheels: dict[tuple[str, str], list[str]] = {}
+        for line in lock.read_text(encoding="utf-8").splitlines():
+            file, _, digest = line.partition(" ")
+            if file.endswith(".whl"):
+                name, version = file.split("-")[:2]
+                wheels.setdefault((name.replace("_", "-"), version), []).append(digest)
+        for (name, version), digests in wheels.items():
+            yield _package(name, version, digests, {"corral:controller": lock.stem})
+
+
+def _package(name: str, version: str, digests: list[str], about: dict[str, str]) -> dict[str, Any]:
+    purl = f"pkg:pypi/{name.lower()}@{version}"
+    return {
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": version,
+        "purl": purl,
+        "properties": [
+            *({"name": "corral:file-sha256", "value": digest} for digest in digests),
+            *({"name": key, "value": value} for key, value in about.items()),
+        ],
+    }
 
 
 def _javascript(root: Path) -> Iterator[dict[str, Any]]:
@@ -95,13 +124,11 @@ def _javascript(root: Path) -> Iterator[dict[str, Any]]:
             "components": [
                 {
                     "type": "file",
-                    "name": f"{VENDOR}/{file}",
+                    "name": file,
                     "hashes": [
                         {
                             "alg": "SHA-256",
-                            "content": hashlib.sha256(
-                                (root / VENDOR / file).read_bytes()
-                            ).hexdigest(),
+                            "content": hashlib.sha256((root / file).read_bytes()).hexdigest(),
                         }
                     ],
                 }

@@ -213,7 +213,15 @@ def test_the_bill_names_what_the_locks_name() -> None:
         r"^([\w.-]+)==([^\s;]+)", (REPO / "requirements.lock").read_text(), re.MULTILINE
     )
     python = [c for c in bill["components"] if c["purl"].startswith("pkg:pypi/")]
-    assert [(c["name"], c["version"]) for c in python] == pinned
+    named = [(c["name"], c["version"]) for c in python]
+    assert named[: len(pinned)] == pinned
+    locks = [*(REPO / "src/corral/roles").rglob("*.lock")]
+    wheels = {
+        (name.replace("_", "-").lower(), version)
+        for lock in locks
+        for name, version in re.findall(r"^([^-\s]+)-([^-\s]+)-\S+\.whl ", lock.read_text(), re.M)
+    }
+    assert len(locks) > 1 and wheels <= {(name.lower(), version) for name, version in named}
     assert all(any(p["name"] == "corral:file-sha256" for p in c["properties"]) for c in python)
     refs = [c["bom-ref"] for c in bill["components"]]
     assert len(set(refs)) == len(refs)
@@ -229,8 +237,9 @@ def test_the_bill_names_each_vendored_file() -> None:
         for part in component.get("components", ())
     }
     vendored = [f for f in (REPO / sbom.VENDOR).iterdir() if f.suffix in {".mjs", ".js", ".css"}]
+    vendored += [f for f in (REPO / sbom.ASSETS).iterdir() if f.name != "versions.js"]  # our own
     assert named == {
-        f"{sbom.VENDOR}/{file.name}": hashlib.sha256(file.read_bytes()).hexdigest()
+        file.relative_to(REPO).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest()
         for file in vendored
     }
 
