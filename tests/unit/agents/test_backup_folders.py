@@ -6,6 +6,7 @@ import io
 import os
 import shutil
 import sqlite3
+import sys
 import tarfile
 import tempfile
 from collections.abc import Iterator
@@ -23,6 +24,12 @@ SECRET = b"secret of root"
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 NOBODY = 65534
 UNREAD = r"MLflow's store in .* cannot be read"
+
+
+@pytest.fixture(autouse=True)
+def machines_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a controller: a checkout, and with it its environment, may be closed to other users."""
+    monkeypatch.setattr(sys, "executable", os.path.realpath(sys.executable))
 
 
 def database(file: Path, row: str) -> None:
