@@ -438,7 +438,7 @@ async def measure(url: str, slurm: str, pid: int, size: Size) -> dict[str, Any]:
         cookies = [{"name": c.name, "value": c.value, "url": url} for c in http.cookies.jar]
         took, weights = await asyncio.to_thread(in_browser, url, cookies, secret, size.rounds)
         figures["its weight in Chromium, kB"] = round(max(weights) / 1000) if weights else "-"
-        figures |= await asyncio.to_thread(frames, url, slurm, cookies, secret)
+        figures |= await asyncio.to_thread(frames, url, slurm, cookies, secret, size.turns)
         figures |= await asyncio.to_thread(typed, url, cookies, secret)
         for word, pick in (("best", min), ("median", median), ("worst", max)):
             figures[f"in Chromium, {word} of {len(took)}, s"] = (
@@ -521,7 +521,7 @@ def typed(url: str, cookies: list[dict[str, Any]], secret: str) -> dict[str, Any
         with tab(browser, cookies, secret) as page:
             page.goto(f"{url}/#jobs")
             page.wait_for_selector("tr[data-job]")
-            for number in (31, 399, 412, 277, 5):
+            for number in (31, 39, 42, 27, 5):
                 took.append(page.evaluate(ROW_MS, f"train-{number}"))
                 page.wait_for_timeout(300)
     word = "from a key to the first row, a word, median / worst of 5, ms"
@@ -544,7 +544,9 @@ def longest(page: Any) -> str:
     return f"{max(long):.0f}" if long else f"below {SHORT_MS}"
 
 
-def frames(url: str, slurm: str, cookies: list[dict[str, Any]], secret: str) -> dict[str, Any]:
+def frames(
+    url: str, slurm: str, cookies: list[dict[str, Any]], secret: str, turns: int
+) -> dict[str, Any]:
     """The longest frame in milliseconds while nodes change, in each grouping.
 
     Of it the browser counts scripts, layout and paint of the page's own thread.
@@ -562,7 +564,7 @@ def frames(url: str, slurm: str, cookies: list[dict[str, Any]], secret: str) -> 
                 page.wait_for_timeout(2000)
                 figures[f"longest frame, by {grouping}, as it is chosen, ms"] = longest(page)
                 for many in CHANGED:
-                    for turn in range(4):
+                    for turn in range(turns):
                         before = page.evaluate("window.news")
                         asked = {"turn": turn, "nodes": many}
                         httpx.post(f"{slurm}/shift", params=asked).raise_for_status()

@@ -361,13 +361,17 @@ class StateCount(TypedDict):
 
 
 class ArrayRow(TypedDict):
-    """An array in a list: exact: no task is left out; alike: all tasks have the same resources."""
+    """An array in a list: exact: no task is left out; alike: all tasks have the same resources.
+
+    ``running``: some of its tasks are.
+    """
 
     array: str
     tasks: int
     exact: bool
     alike: bool
     ended: bool
+    running: bool
     counts: list[StateCount]
 
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import time
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
@@ -367,10 +366,8 @@ def test_the_number_of_a_scripts_jobs_is_known_before_they_go(
         async with Page(FakeRest()) as page:
             await page.login()
             asked = {"script": script, "array": field}
-            begin = time.process_time()
             read = (await page.post("jobs/directives", asked)).json()
             assert (read["jobs"], read["at_once"]) == (jobs, at_once)
-            assert time.process_time() - begin < 3, "each span of a task was made"
 
     run(work())
 

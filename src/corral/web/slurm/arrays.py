@@ -81,6 +81,7 @@ def array_row(jobs: Sequence[Job]) -> dict[str, Any]:
         "exact": exact,
         "alike": len({(job.gpus, job.cpus) for job in jobs}) == 1,
         "ended": all(job.ended for job in jobs),
+        "running": any(job.running for job in jobs),
         "counts": [
             {"state": state, "kind": kind, "count": count}
             for (state, kind), count in counted.most_common()

@@ -38,6 +38,7 @@ _READ: Final = (
     "GET /api/policy/scheduler",
     "GET /api/jobs",
     "GET /api/jobs/form",
+    "GET /api/jobs/words",
     "GET /api/jobs/choices",
     "GET /api/jobs/environments",
     "GET /api/jobs/templates",

@@ -64,13 +64,16 @@ export interface ApiTokens {
   tokens: ApiToken[];
 }
 
-/** An array in a list: exact: no task is left out; alike: all tasks have the same resources. */
+/** An array in a list: exact: no task is left out; alike: all tasks have the same resources.
+
+``running``: some of its tasks are. */
 export interface ArrayRow {
   array: string;
   tasks: number;
   exact: boolean;
   alike: boolean;
   ended: boolean;
+  running: boolean;
   counts: StateCount[];
 }
 

@@ -24,7 +24,7 @@ export class IdleGpus {
     if (!me.figures) return;
     const shown = jobs.filter(
       (job) =>
-        (arrays[job.id] ? runs(arrays[job.id]) : job.running) &&
+        (arrays[job.id] ?? job).running &&
         (job.gpus || !job.gpus_exact) &&
         (job.user === me.user || me.role !== "user"),
     );
@@ -60,9 +60,6 @@ export class IdleGpus {
     this.#newest.drop();
   }
 }
-
-/** Whether tasks of an array run. @param {ArrayRow} array */
-const runs = ({ counts }) => counts.some(({ state }) => state === "RUNNING");
 
 /**
  * In a row of the list: how many do nothing; nothing where none is known to.
