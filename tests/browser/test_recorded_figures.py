@@ -1,6 +1,6 @@
 """The page with the figures of two H200, recorded on 2026-11-30 (docs/measurements).
 
-The server is as it is; the answers about one job are the recorded ones.
+The server is as it is; the answers about one job are the recorded ones, over those of today's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ def test_a_jobs_page_has_the_curves_of_a_real_gpu(
         if body is None:
             route.continue_()
         else:
-            route.fulfill(json=body)
+            today = route.fetch()
+            route.fulfill(json={**(today.json() if today.ok else {}), **body})
 
     with served(rest, prometheus="http://127.0.0.1:9") as desk, tab(window, desk, "corral") as page:
         page.route("**/api/jobs/17**", answer)

@@ -74,7 +74,7 @@ test("parts are sent one after the other, and a part that fails fails for each o
 
 /** @type {import("../../../../src/corral/web/static/js/api.js").ArrayRow} */
 const ARRAY = {
-  ...{ array: "12", tasks: 1300, exact: true, alike: true, ended: false },
+  ...{ array: "12", tasks: 1300, exact: true, alike: true, ended: false, running: true },
   counts: [
     { state: "PENDING", kind: "warn", count: 1200 },
     { state: "RUNNING", kind: "busy", count: 100 },

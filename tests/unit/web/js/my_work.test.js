@@ -85,7 +85,8 @@ const ended = (id, more) => ({
 
 /** @param {Partial<ArrayRow>} [more] @returns {ArrayRow} */
 const sweep = (more = {}) => ({
-  ...{ array: "1000", tasks: 600, exact: true, alike: true, ended: true, ...more },
+  ...{ array: "1000", tasks: 600, exact: true, alike: true, ended: true },
+  ...{ running: false, ...more },
   counts: [{ state: "COMPLETED", kind: "good", count: 600 }],
 });
 
