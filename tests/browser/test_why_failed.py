@@ -182,6 +182,8 @@ def test_what_is_free_and_when_a_job_would_start(at: Desk) -> None:
     assert body["partition"] == page.input_value("select[name=partition]")
     assert not body["array"], "it is in the script"
     page.reload()
+    page.click("button:text-is('By form')")
+    page.click("button:text-is('Start over')")
     page.fill("#field-command", "hostname")
     page.click("summary:text-is('More')")
     refused = {"code": "slurm-refused", "message": "Slurm refused it", "fields": {"qos": "no"}}
