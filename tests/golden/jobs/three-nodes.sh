@@ -183,11 +183,11 @@ if [ -n "$rank_end" ]; then
   exec 8<"$rank_end"
   rm -f "$rank_end"
 fi
-use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
 if [ -n "$rank_end" ] && ! command -v nvidia-smi >/dev/null 2>&1; then
-  echo "$(uname -n) absent;" > "$use" # stated once: nothing waits for the rank's end
+  echo "$(uname -n) absent;" > "$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID" # stated once: nothing waits for the rank's end
 elif [ -n "$rank_end" ]; then
   (
+    use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
     while
       if [ -n "$(find "$CORRAL_JOB_FOLDER/followed" -newermt '-60 seconds' 2>/dev/null)" ]; then
         timeout 20 nvidia-smi --query-gpu=utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits 2>/dev/null |

@@ -98,3 +98,14 @@ def test_other_ranks_sample_nothing(tmp_path: Path) -> None:
 
 def test_a_rank_holds_no_pipe_where_nothing_samples() -> None:
     assert not samplers(job(0), Tracking())
+
+
+def test_variables_of_the_user_stay_as_they_are(tmp_path: Path) -> None:
+    """A name that samplers use may be exported to the job."""
+    script = samplers(job(1), Tracking())
+    body = join([script, sh("exec env")], "")
+    names = ("use", "count", "number")
+    env = {"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path), "CORRAL_JOB_FOLDER": str(tmp_path)}
+    env |= {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"} | dict.fromkeys(names, "mine")
+    ended = subprocess.run(["sh", "-c", body], env=env, capture_output=True, text=True, check=True)
+    assert {f"{name}=mine" for name in names} <= {*ended.stdout.splitlines()}

@@ -61,7 +61,7 @@ def test_the_steps_of_the_newest_jobs_alone_are_asked_for() -> None:
 
 
 def tasks(array: int, count: int, end: float | None, **more: Any) -> list[Job]:
-    """The tasks of an array, each of its own number."""
+    """The tasks of an array, each with its number."""
     made = [job(array + n, NOW - 7200, end and end - n, **more) for n in range(count)]
     return [replace(task, label=f"{array}_{n}") for n, task in enumerate(made)]
 

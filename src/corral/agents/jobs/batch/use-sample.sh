@@ -7,11 +7,11 @@
 # Installed as: nowhere: part of a job's batch script (jobs/usage)
 # Started by: each rank of the job
 # Runs as: the job's user
-use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
 if [ -n "$rank_end" ] && ! command -v nvidia-smi >/dev/null 2>&1; then
-  echo "$(uname -n) @absent@;" > "$use" # stated once: nothing waits for the rank's end
+  echo "$(uname -n) @absent@;" > "$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID" # stated once: nothing waits for the rank's end
 elif [ -n "$rank_end" ]; then
   (
+    use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
     while
       if [ -n "$(find "$CORRAL_JOB_FOLDER/@followed@" -newermt '-60 seconds' 2>/dev/null)" ]; then
         timeout 20 nvidia-smi --query-gpu=@query@ --format=csv,noheader,nounits 2>/dev/null |
