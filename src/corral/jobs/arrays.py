@@ -66,7 +66,7 @@ class Part:
         number: SLURM_ARRAY_TASK_ID.
         state: its state; None when Slurm has forgotten it and keeps no accounting.
         exit_code: how it ended.
-        seconds: how long it ran.
+        seconds: how long it ran; None where accounting did not say.
         nodes: where.
         point: the sweep's values, empty for a plain array.
         last: the last line of its first rank.
@@ -75,7 +75,7 @@ class Part:
     number: int
     state: JobState | None = None
     exit_code: ExitCode | None = None
-    seconds: int = 0
+    seconds: int | None = None
     nodes: str = ""
     point: Mapping[str, str] = field(default_factory=dict[str, str])
     last: str = ""
@@ -251,7 +251,7 @@ def _parts(
                 number,
                 state,
                 code or (None if status is None else ExitCode(status)),
-                (record and record.elapsed) or 0,
+                record.elapsed if record else None,
                 record.nodes if record else "",
                 every[number] if number < len(every) else {},
                 lines.get(number, ""),

@@ -182,7 +182,7 @@ class Outcome:
         exit_code: how it ended; None while it lives.
         reason: Slurm's word for why it waits or ended so, "" for none.
         nodes: where it ran, as a hostlist.
-        seconds: how long it ran.
+        seconds: how long it ran; None where Slurm did not say.
         failed: the rank that failed first, None when none did or it is not known.
         task: which part of an array it is, None for an entire job.
         use: what it used of what it was given; None where that is not known or was not asked.
@@ -193,7 +193,7 @@ class Outcome:
     exit_code: ExitCode | None = None
     reason: str = ""
     nodes: str = ""
-    seconds: int = 0
+    seconds: int | None = None
     failed: RankFailure | None = None
     task: int | None = None
     use: usage.EndedUse | None = None
@@ -308,7 +308,7 @@ class Reader:
             known.exit_code,
             known.reason,
             known.nodes,
-            known.elapsed or 0,
+            known.elapsed,
             self._rank_failure(state),
             self.job.task,
         )

@@ -265,7 +265,7 @@ async def run(
         if handle.array:
             return await arrays.follow_array(fleet, handle, emit)
         outcome = await control.follow(fleet, handle, on_line=on_line, emit=emit, on_live=on_live)
-        if outcome.seconds < USE_S:
+        if (outcome.seconds or 0) < USE_S:
             return outcome
         try:
             return await with_use(session, handle, outcome)

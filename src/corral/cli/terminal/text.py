@@ -92,6 +92,13 @@ def duration(seconds: float) -> str:
     return f"{hours} h {rest:02} m"
 
 
+def elapsed(seconds: int) -> str:
+    """How long a job ran: Slurm counts whole seconds, so ``under 1 s``, ``9 s``, ``3 m 05 s``."""
+    if seconds < 1:
+        return "under 1 s"
+    return f"{seconds} s" if seconds < _MINUTE else duration(seconds)
+
+
 def size(count: int) -> str:
     """Bytes as people read them: ``812 MB``."""
     value = float(count)

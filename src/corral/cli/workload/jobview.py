@@ -11,7 +11,7 @@ from rich.text import Text
 
 from corral.api import Part
 from corral.api.workload.queue import ArrayOutcome, JobInfo, JobOutcome
-from corral.cli.terminal.text import clean, duration, one_line, right, table
+from corral.cli.terminal.text import clean, duration, elapsed, one_line, right, table
 
 if TYPE_CHECKING:
     from corral.api.workload.batch import Setting
@@ -39,8 +39,8 @@ def end_line(outcome: JobOutcome, *, tail: bool = False) -> list[Text]:
         head.append(f", {outcome.exit_code.words}")
     if outcome.nodes:
         head.append(f", on {outcome.nodes}")
-    if outcome.seconds:
-        head.append(f", {duration(outcome.seconds)}")
+    if outcome.nodes and outcome.seconds is not None:
+        head.append(f", {elapsed(outcome.seconds)}")
     if outcome.reason and not outcome.good:
         head.append(f" ({one_line(outcome.reason)})")
     shown = [head]
@@ -64,7 +64,7 @@ def parts_view(outcome: ArrayOutcome) -> RenderableType:
             str(part.number),
             *(part.point.get(name, "") for name in names),
             _part_state(part),
-            duration(part.seconds) if part.seconds else "-",
+            _ran(part),
             part.nodes or "-",
             part.last.rpartition(CR)[2],
         )
@@ -72,6 +72,11 @@ def parts_view(outcome: ArrayOutcome) -> RenderableType:
     ]
     head = (*right("part"), *names, "state", *right("time"), "where", "last line")
     return table(head, rows)
+
+
+def _ran(outcome: JobOutcome | Part) -> str:
+    known = outcome.nodes and outcome.seconds is not None
+    return elapsed(outcome.seconds or 0) if known else "-"
 
 
 def _part_state(part: Part) -> Text:
@@ -100,7 +105,7 @@ def jobs_view(jobs: tuple[JobInfo, ...]) -> RenderableType:
             job.state.lower().replace("_", " "),
             str(job.node_count),
             "-" if job.gpu_count is None else str(job.gpu_count),
-            duration(job.elapsed) if job.elapsed else "-",
+            "-" if job.waiting or job.elapsed is None else elapsed(job.elapsed),
             duration(job.limit) if job.limit else "-",
             _waits(job) if job.waiting else job.nodes,
         )

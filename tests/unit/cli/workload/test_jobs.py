@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from corral.api.workload.queue import JobHandle, JobInfo, JobOutcome, RankLine
+from corral.cli.workload.jobview import end_line, parts_view
 from corral.errors import Code, CorralError
 from corral.events import Event, Kind
+from corral.jobs.arrays import ArrayOutcome, Part
 from corral.jobs.follow import RankFailure
 from corral.jobs.usage import EndedUse
 from corral.slurm.job_use import JobUse
@@ -53,6 +56,26 @@ def running(outcome: JobOutcome) -> Callable[..., JobOutcome]:
         return outcome
 
     return run
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [(None, "node0"), (0, "node0, under 1 s"), (9, "node0, 9 s")]
+)
+def test_the_last_line_says_how_long_it_ran(seconds: int | None, shown: str) -> None:
+    (line,) = end_line(JobOutcome(12, JobState.COMPLETED, ExitCode(0), "", "node0", seconds))
+    assert line.plain == f"job 12: completed, on {shown}"
+
+
+@pytest.mark.parametrize(
+    ("nodes", "seconds", "shown"),
+    [("", 0, " - "), ("node0", None, " - "), ("node0", 0, "under 1 s"), ("node0", 61, "1 m 01 s")],
+)
+def test_the_parts_say_how_long_they_ran(nodes: str, seconds: int | None, shown: str) -> None:
+    part = Part(0, JobState.COMPLETED, ExitCode(0), seconds, nodes)
+    console = Console(width=100, color_system=None)
+    with console.capture() as printed:
+        console.print(parts_view(ArrayOutcome(12, (part,))))
+    assert shown in printed.get()
 
 
 def test_run_follows_the_job(corral: Run, fake: Fake, known: Any, golden: Golden) -> None:
@@ -400,7 +423,7 @@ def test_cancel_tries_all_and_ends_with_the_worst(corral: Run, fake: Fake, known
     fake.answer("cancel", {12: ended, 13: gone})
     result = corral("cancel", "12", "13")
     assert result.exit_code == 2
-    assert result.stdout == "job 12: cancelled, ended by SIGTERM, on node0, 3.0 s\n"
+    assert result.stdout == "job 12: cancelled, ended by SIGTERM, on node0, 3 s\n"
     assert "no job 13" in result.stderr
     data = stdout_json(corral("cancel", "12", "13", "--json"))
     assert [("error" in job) for job in data["jobs"]] == [False, True]
