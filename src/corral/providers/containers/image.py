@@ -24,7 +24,7 @@ from corral.providers.containers import (
 )
 from corral.providers.containers.bundle import Pin
 from corral.providers.containers.oci_archive import check_archive
-from corral.providers.containers.podman import Fields, Podman
+from corral.providers.containers.podman import REMOVAL_S, Fields, Podman
 from corral.providers.containers.recipe import (
     BASE_LABEL,
     LABEL,
@@ -344,7 +344,9 @@ class Images:
                     f"{info.reference} is used by {', '.join(info.used_by)}",
                     hint="take those clusters down first",
                 )
-            await self._podman.text("rmi", info.identity, what=f"{reference} was not removed")
+            await self._podman.text(
+                "rmi", info.identity, what=f"{reference} was not removed", timeout=REMOVAL_S
+            )
         await self._sweep()
         return tuple(i.reference for i in selected)
 
@@ -414,7 +416,7 @@ class Images:
             "images", "--filter", label, "--filter", "dangling=true", "--format", "{{.Id}}"
         )
         for identity in dict.fromkeys(text.split()):
-            await self._podman.ended("rmi", identity)
+            await self._podman.ended("rmi", identity, timeout=REMOVAL_S)
 
     async def _labelled_system(self, reference: str) -> System:
         fmt = f'{{{{index .Labels "{OS_LABEL}"}}}}'

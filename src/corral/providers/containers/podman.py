@@ -14,6 +14,9 @@ from corral.hosts import process
 from corral.tables import Hint, hints_for, read_table
 
 TAIL_LINES: Final = 12
+REMOVAL_S: Final = 600.0
+"""For images and volumes: a busy disk took over a minute for an image of 1.5 GB, and users' data
+can be larger. A podman that is ended in the middle leaves half of it."""
 INSTALL: Final = "apt install podman runc (as root)"
 
 Fields = Mapping[str, Any]

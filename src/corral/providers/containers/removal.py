@@ -12,7 +12,7 @@ from typing import Final
 from corral.errors import Code, CorralError
 from corral.events import Emit, Event, Kind
 from corral.providers.containers import layout, stale_objects
-from corral.providers.containers.podman import Podman, bridge
+from corral.providers.containers.podman import REMOVAL_S, Podman, bridge
 from corral.runtime.tasks import concurrently
 
 # Verb, how names are listed, how one is removed; in the order that uses nothing any more.
@@ -66,7 +66,7 @@ async def destroy(podman: Podman, cluster: str, emit: Emit) -> tuple[str, ...]:
         emit(Event(Kind.NOTE, "machines", message=f"removing {kind}s {', '.join(names)}"))
         if kind == "container":
             await kill(podman, *names)
-        await podman.text(*verb, *names, timeout=120.0)
+        await podman.text(*verb, *names, timeout=REMOVAL_S)
         gone += [f"{kind} {name}" for name in names]
     return tuple(gone)
 
