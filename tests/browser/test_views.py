@@ -1,0 +1,217 @@
+"""Each view at the width of a desk and of a phone, in light and in dark: nothing is cut or covered.
+
+``CORRAL_TEST_PICTURES=DIR`` keeps a picture of each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+
+from tests.browser.conftest import LIVE, patient, wait_until
+from tests.browser.desk import SIZES, Desk, DeskRest, pictures, served, tab, window
+from tests.browser.views_world import busy, owned
+
+__all__ = ["window"]
+
+LOG = ".log >> text=step"
+CONTRAST = {"runOnly": {"type": "rule", "values": ["color-contrast"]}}
+USER = {
+    "cluster": ".trends canvas",
+    "cluster?filter=nothing": "text=No node matches",
+    "cluster?filter=gpu00&by=state": ".node",
+    "jobs": "tr[data-key]",
+    "jobs/running": "tr[data-key]",
+    "jobs/waiting": "tr[data-key]",
+    "jobs/ended?days=30": "tr[data-key]",
+    "jobs/all?q=user%3Dnobody": "text=No job matches",
+    "job/3001": LOG,
+    "job/3002": "text=why pending",
+    "job/3004": ".finding",
+    "job/3005": LOG,
+    "job/3101": LOG,
+    "job/3100": "h1",
+    "job/424242": "h2",
+    "node/gpu003": ".day .curve canvas",
+    "node/gpu001": ".day .curve canvas",
+    "node/none": "h2",
+    "mine": "h2:text-is('Limits')",
+    "timeline": "text=/^\\d+ jobs/",
+    "submit": "#field-command",
+    "submit?by=script": "textarea",
+    "policy/accounts": "tr[data-key]",
+    "policy/qos": "tr[data-key]",
+    "policy/reservations": "tr[data-key]",
+    "policy/licenses": ".few table",
+    "policy/scheduler": "text=submitted",
+    "api": "details.operation",
+    "tokens": "text=There are no tokens",
+}
+OWNER = {
+    "cluster": "text=Evidence",
+    "proof": "text=GPU 3 of gpu001",
+    "doctor": "article.finding",
+    "plan": "text=It changes nothing",
+    "history": "tr >> text=kim",
+    "policy/accounts": "tr[data-key]",
+    "mine": "h2:text-is('Limits')",
+}
+
+FAULTS = """() => {
+  const faults = [], shown = (e) => e.getClientRects().length && getComputedStyle(e).visibility !== "hidden";
+  const wide = document.documentElement.scrollWidth;
+  if (wide > innerWidth) faults.push(`the page scrolls sideways: ${wide} of ${innerWidth}`);
+  const about = (e) => `${e.tagName} .${e.className} ${(e.innerText || e.getAttribute("aria-label") || "").slice(0, 50)}`;
+  for (const e of document.querySelectorAll("main .card > .scroll, main .stacked > .scroll"))
+    if (shown(e) && e.scrollWidth > e.clientWidth + 1 && innerWidth > 1000)
+      faults.push(`a table is cut at the right: ${about(e)}`);
+  for (const e of document.querySelectorAll("main section.card"))
+    if (shown(e) && !e.innerText.trim()) faults.push(`an empty panel: ${about(e)}`);
+  for (const e of document.querySelectorAll("main pre.log:empty"))
+    if (getComputedStyle(e, "::before").content === "none") faults.push("a log without a sentence");
+  for (const e of document.querySelectorAll("main td.num, main th.num"))
+    if (shown(e) && innerWidth > 1000 && getComputedStyle(e).textAlign !== "right")
+      faults.push(`a number is not at the right: ${about(e)}`);
+  for (const e of document.querySelectorAll("button, input, select, textarea, nav a, a.chip, a.button")) {
+    const { width, height } = e.getBoundingClientRect();
+    const label = e.closest("label")?.getBoundingClientRect();
+    if (innerWidth < 1000 && shown(e) && !e.disabled && (width < 20 || height < 20) && !(label?.height >= 20))
+      faults.push(`too small for a finger: ${Math.round(width)} x ${Math.round(height)}: ${about(e)}`);
+  }
+  const current = document.querySelector("nav [aria-current]")?.getBoundingClientRect();
+  if (current && (current.left < 0 || current.right > innerWidth)) faults.push("its tab is out of sight");
+  const times = document.querySelector("main").innerText.match(/\\b\\d{4}-\\d\\d-\\d\\dT|\\b\\d{1,2}[:/]\\d\\d ?[AP]M|\\b\\d{1,2}\\/\\d{1,2}\\/\\d{4}/g);
+  if (times) faults.push(`another format of time: ${times}`);
+  for (const plot of document.querySelectorAll(".uplot")) {
+    const [legend, curves] = [".u-legend", ".u-wrap"].map((s) => plot.querySelector(s)?.getBoundingClientRect());
+    if (legend && curves && legend.top < curves.bottom - 1) faults.push("a legend covers curves");
+  }
+  return faults;
+}"""
+"""What is wrong with a view, as measured in it."""
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
+    with busy(tmp_path_factory.mktemp("busy")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def owners() -> Iterator[Desk]:
+    with pytest.MonkeyPatch.context() as patch, owned(patch) as made:
+        yield made
+
+
+def opened(page: Any, desk: Desk, address: str, ready: str) -> None:
+    page.goto("about:blank")
+    page.goto(f"{desk.url}#{address}")
+    page.locator(ready).first.wait_for()
+    wait_until(page, LIVE)
+    page.wait_for_load_state("networkidle")
+
+
+def looked_at(page: Any, name: str) -> None:
+    """A picture of each size and theme, and what is measured there."""
+    word = "".join(c if c.isalnum() else "-" for c in name)
+    pictures(page, f"v-{word}")
+    wrong: list[str] = []
+    for width, height in SIZES.values():
+        page.set_viewport_size({"width": width, "height": height})
+        wrong += [f"{width}: {fault}" for fault in page.evaluate(FAULTS)]
+    for theme in ("light", "dark"):
+        page.evaluate(f"document.documentElement.dataset.theme = {json.dumps(theme)}")
+        found = Axe().run(page, options=CONTRAST).response["violations"]
+        wrong += [f"{theme}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("address", USER)
+def test_views_of_a_user(window: Any, desk: Desk, address: str) -> None:
+    with tab(window, desk) as page:
+        opened(page, desk, address, USER[address])
+        looked_at(page, address)
+
+
+@pytest.mark.parametrize("address", OWNER)
+def test_views_of_who_runs_corral(window: Any, owners: Desk, address: str) -> None:
+    with tab(window, owners) as page:
+        opened(page, owners, address, OWNER[address])
+        looked_at(page, f"owner-{address}")
+
+
+def test_a_plan_is_next_to_its_file(window: Any, owners: Desk) -> None:
+    with tab(window, owners) as page:
+        opened(page, owners, "plan", "textarea")
+        page.click("button:text-is('Plan')")
+        page.wait_for_selector("text=8 H200")
+        looked_at(page, "owner-planned")
+        page.set_viewport_size({"width": 1440, "height": 900})
+        file, plan = (
+            page.locator(f".card:has(h2:text-is('{title}'))").bounding_box()
+            for title in ("Cluster file", "Plan")
+        )
+        assert file["x"] + file["width"] < plan["x"]
+
+
+def test_facts_curves_and_output_are_next_to_each_other(window: Any, desk: Desk) -> None:
+    """All three are in the first picture of a running job, on a screen of 1440 x 900."""
+    with tab(window, desk) as page:
+        opened(page, desk, "job/3001", ".curve canvas")
+        facts, curve, log = (
+            page.locator(css).first.bounding_box() for css in ("dl.facts", ".curve canvas", ".log")
+        )
+        assert facts["x"] + facts["width"] < log["x"]
+        assert facts["y"] + facts["height"] < curve["y"]
+        assert curve["y"] + curve["height"] < 900
+        assert log["y"] + log["height"] <= 900
+
+
+def test_nodes_as_a_heat_map(window: Any) -> None:
+    rest = DeskRest()
+    rest.nodes(1200)
+    with served(rest) as desk, tab(window, desk) as page:
+        opened(page, desk, "cluster", "canvas.heat")
+        looked_at(page, "heat")
+
+
+def test_an_empty_cluster(window: Any) -> None:
+    rest = DeskRest()
+    rest.nodes(2)
+    for what in ("past", "past-user", "past-measured"):
+        rest.bodies[what]["body"]["jobs"] = []
+    ready = {
+        "jobs": "text=The queue is empty",
+        "jobs/ended": "text=No job matches",
+        "mine": "text=No job is running",
+        "timeline": ".timeline canvas",
+    }
+    with served(rest) as desk, tab(window, desk) as page:
+        for address, css in ready.items():
+            opened(page, desk, address, css)
+            looked_at(page, f"empty-{address}")
+
+
+def test_slurm_is_gone(window: Any, tmp_path: Any) -> None:
+    with busy(tmp_path) as desk, tab(window, desk) as page:
+        opened(page, desk, "cluster", ".node")
+        desk.rest.down = True
+        page.wait_for_selector("#banner >> text=Slurm is not reached")
+        looked_at(page, "gone")
+
+
+def test_the_login(window: Any) -> None:
+    with served(DeskRest(), handover=["kim", "token"]) as desk:
+        context = patient(window, viewport={"width": 1440, "height": 900}, locale="en-US")
+        page = context.new_page()
+        page.goto(desk.url)
+        page.wait_for_selector("input[name=token]")
+        page.fill("input[name=token]", "SLURM_JWT=wrong")
+        page.click("text=Log in with the token")
+        page.wait_for_selector("[role=alert]:not(:empty)")
+        looked_at(page, "login")
+        context.close()
