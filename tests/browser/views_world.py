@@ -1,6 +1,6 @@
 """A page with something in each of its views: a busy cluster over recorded answers.
 
-Who has no right sees the user's page (``busy``), who runs ``corral ui`` sees the owner's (``owned``).
+``busy`` is the page of a user without rights, ``owned`` that of who runs ``corral ui``.
 """
 
 from __future__ import annotations
@@ -111,7 +111,9 @@ def _jobs(rest: DeskRest) -> None:
             **{"job_state": [states[task % 3]], "standard_output": "/shared/kim/sweep-%a.out"},
             **more,
         )
-    rest.add(3100, array=3100, tasks="6-127%8", name="sweep-lr", state_reason="Resources", **pending)
+    rest.add(
+        3100, array=3100, tasks="6-127%8", name="sweep-lr", state_reason="Resources", **pending
+    )
     for n in range(40):
         rest.add(
             4000 + n,
@@ -170,9 +172,7 @@ def busy(folder: Path, **settings: Any) -> Iterator[Desk]:
         broken = TemplateFile("broken.yaml", "command: [a]\nnodse: 4\n")
         good = TemplateFile("train.yaml", "command: [python, train.py]\nnodes: 2\ntime: 2h\n")
         helper.templates = TemplateFolder("/shared/corral/templates", (good, broken))
-        with served(
-            _rest(), as_user=str(socket), service=True, spec=spec(), **settings
-        ) as desk:
+        with served(_rest(), as_user=str(socket), service=True, spec=spec(), **settings) as desk:
             desk.app.state.corral.figures = BusyMetrics()
             yield desk
 
@@ -191,7 +191,10 @@ def owned(patch: pytest.MonkeyPatch) -> Iterator[Desk]:
     records = [
         {
             **{"at": now - n * HOUR, "run": f"r{n // 3}", "by": "kim"},
-            **{"what": ("plan", "change-done", "stage-done")[n % 3], "text": "slurm.conf is written"},
+            **{
+                "what": ("plan", "change-done", "stage-done")[n % 3],
+                "text": "slurm.conf is written",
+            },
             "node": "" if n % 3 else "gpu001",
         }
         for n in range(30)
@@ -208,5 +211,3 @@ def owned(patch: pytest.MonkeyPatch) -> Iterator[Desk]:
     with served(_rest(), spec=made, source=str(EXAMPLE)) as desk:
         desk.app.state.corral.figures = BusyMetrics()
         yield desk
-
-
