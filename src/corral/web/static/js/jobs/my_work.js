@@ -392,8 +392,7 @@ function Share({ share, asked }) {
   return el(
     "span",
     { class: low ? "reason" : "" },
-    bar(share, 1, true),
-    `${percent(share)} of ${asked}`,
+    barred(share, 1, `${percent(share)} of ${asked}`),
   );
 }
 

@@ -26,6 +26,8 @@ const KINDS = [
   { what: "cpus", title: "Processors in use", scale: 1 },
 ];
 const INKS = ["busy", "accent", "mix", "warn", "bad", "good"];
+/** Colours of what waits or is out of service. @type {Record<string, string>} */
+const OWN = { drained: "bad", pending: "warn" };
 const MOST = 12;
 /** Room for half of the last time at the right. @type {uPlot.Padding} */
 const PADDING = [null, 28, null, null];
@@ -214,6 +216,7 @@ export function briefly(names) {
  * @returns {uPlot.Options}
  */
 function options(curves, width, top) {
+  const inks = curves.map(({ name }, i) => OWN[name] ?? INKS[i % INKS.length]);
   const { labels } = briefly(curves.map(({ name }) => name));
   return {
     width,
@@ -224,12 +227,12 @@ function options(curves, width, top) {
       y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, LEAST)] },
     },
     axes: [timeAxis(), { ...axis(), size: 52 }],
-    legend: legend(INKS),
+    legend: legend(inks),
     series: [
       TIME,
       ...labels.map((label, i) => ({
         label,
-        stroke: () => colour(INKS[i % INKS.length]),
+        stroke: () => colour(inks[i]),
         width: 2,
         dash: i >= INKS.length ? [6, 4] : undefined,
         value: newest(digits),
