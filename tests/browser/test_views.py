@@ -98,8 +98,8 @@ def looked_at(page: Any, name: str) -> list[str]:
         wrong += [f"{width}: {fault}" for fault in page.evaluate(FAULTS)]
     for theme in ("light", "dark"):
         page.evaluate(f"document.documentElement.dataset.theme = {json.dumps(theme)}")
-        found = Axe().run(page, options=CONTRAST).response["violations"]
-        wrong += [f"{theme}: {node['html'][:160]}" for rule in found for node in rule["nodes"]]
+        axe = Axe().run(page, options=CONTRAST).response["violations"]
+        wrong += [f"{theme}: {node['html'][:160]}" for rule in axe for node in rule["nodes"]]
     page.set_viewport_size({"width": 1440, "height": 900})
     return wrong
 

@@ -19,7 +19,7 @@
     const { width, height } = e.getBoundingClientRect();
     return !e.disabled && Math.min(width, height) < 20 && !(label?.height >= 20);
   };
-  const outOfSight = (e) => {
+  const hidden = (e) => {
     const { left, right } = e.getBoundingClientRect();
     return left < 0 || right > innerWidth;
   };
@@ -32,7 +32,7 @@
   const inputs = "button, input, select, textarea, nav a, a.chip, a.button";
   return [
     ...each("html", (e) => e.scrollWidth > innerWidth, "the page scrolls sideways"),
-    ...each("nav [aria-current]", outOfSight, "its tab is out of sight"),
+    ...each("nav [aria-current]", hidden, "its tab is out of sight"),
     ...each("main section.card", (e) => !e.innerText.trim(), "an empty panel"),
     ...each(
       "main pre.log:empty",

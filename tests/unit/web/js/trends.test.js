@@ -39,8 +39,8 @@ test("numbers of an axis are written out", () => {
 });
 
 test("names below a plot of GPUs leave out what its title has", () => {
-  const one = briefly(["gpu003 GPU 0", "gpu003 GPU 11"]);
-  assert.deepEqual(one, { labels: ["0", "11"], node: "gpu003" });
+  const same = briefly(["gpu003 GPU 0", "gpu003 GPU 11"]);
+  assert.deepEqual(same, { labels: ["0", "11"], node: "gpu003" });
   const two = briefly(["gpu003 GPU 0", "gpu004 GPU 0"]);
   assert.deepEqual(two, { labels: ["gpu003:0", "gpu004:0"], node: "" });
   assert.deepEqual(briefly(["GPU 0", "GPU 1"]), { labels: ["0", "1"], node: "" });

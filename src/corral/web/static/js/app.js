@@ -133,7 +133,7 @@ const Tabs = ({ viewer, chosen }) =>
   );
 
 /** The page that is shown is in sight among the tabs: a phone has room for five of them. */
-function tabInSight() {
+function showCurrentTab() {
   const tabs = place("tabs");
   const current = tabs.querySelector("[aria-current]");
   if (current instanceof HTMLElement)
@@ -163,7 +163,7 @@ async function route() {
   const show = (content) =>
     render(el("div", { key, class: "page" }, heading, content), place("main"));
   render(h(Tabs, { viewer, chosen: page.tab || page.name }), place("tabs"));
-  tabInSight();
+  showCurrentTab();
   document.title = `${title ?? args.join("/")} · ${viewer.cluster} · Corral`;
   show(null); // the page before ends here, however late this one's sources come
   try {
@@ -600,7 +600,7 @@ function run() {
   document.addEventListener("keydown", pressed);
   for (const name of ["age", "head"]) live.addEventListener(name, showLive);
   setInterval(showLive, 5000);
-  window.addEventListener("resize", tabInSight);
+  window.addEventListener("resize", showCurrentTab);
   window.addEventListener("hashchange", () => {
     // A code may come in the address of a tab that is open already.
     if (/(^|[#&])code=/.test(location.hash)) {
