@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import call, defined, sh
+from corral.hosts.quote import call, sh
 from corral.inspect.question import Answer, Question, pairs, text
 
 LOG_LINES: Final = 400
@@ -50,17 +50,7 @@ UNITS: Final = Answer("units", unit_states)
 
 def units(names: Sequence[str]) -> Question[dict[str, Unit]]:
     """The state of each unit: ``active``, ``failed``, ``inactive (masked: ...)`` ..."""
-    return UNITS.by(
-        sh(
-            '{unit_is}\nfor u in {units}; do s=$(unit_is "$u");'
-            ' case "$s:$(systemctl is-enabled "$u" 2>/dev/null)" in active:*) ;;'
-            # A masked unit cannot be started, and systemctl is-active does not show that.
-            ' *:masked*) s="$s (masked: systemctl unmask $u)";; esac;'
-            ' printf \'%s %s\\n\' "$u" "$s"; done',
-            unit_is=defined("state/services.sh", "unit_is"),
-            units=list(names),
-        ),
-    )
+    return UNITS.by(call("state/services.sh", "unit_states", list(names)))
 
 
 @dataclass(frozen=True, slots=True)
