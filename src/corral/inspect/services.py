@@ -118,11 +118,10 @@ def alone(names: Sequence[str]) -> Question[list[str]]:
     # /proc/PID/net is the network of that process, which may be another than the machine's.
     return ALONE.by(
         sh(
-            "for u in {units}; do"
-            " p=$(systemctl show -p MainPID --value $u 2>/dev/null);"
-            ' if [ "${{p:-0}}" -gt 0 ] && [ -r /proc/$p/net/fib_trie ] &&'
+            "set -- {units}; for p in $(systemctl show -p MainPID --value {units} 2>/dev/null); do"
+            ' if [ "$p" -gt 0 ] && [ -r /proc/$p/net/fib_trie ] &&'
             " ! awk '/host LOCAL/ && a !~ /^127\\./ {{ f = 1 }} {{ a = $2 }} END {{ exit !f }}'"
-            " /proc/$p/net/fib_trie; then echo $u; fi; done",
+            ' /proc/$p/net/fib_trie; then echo "$1"; fi; shift; done',
             units=list(names),
         ),
     )
@@ -165,11 +164,12 @@ def logs(unit: str) -> tuple[Question[str], ...]:
         lines=LOG_LINES,
     )
     own = sh(
-        "r=$(systemctl show -p Result --value {unit} 2>/dev/null);"
-        " p=$(systemctl show -p MainPID --value {unit} 2>/dev/null);"
-        " i=$(systemctl show -p InvocationID --value {unit} 2>/dev/null);"
-        ' set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'
-        ' if [ -n "$i" ]; then case "$(systemctl is-active {unit}):$r" in'
+        "a= p= i= r=; while IFS='=' read -r k v; do case $k in"
+        " ActiveState) a=$v;; MainPID) p=$v;; InvocationID) i=$v;; Result) r=$v;; esac; done <<END\n"
+        "$(systemctl show -p ActiveState -p MainPID -p InvocationID -p Result {unit} 2>/dev/null)\n"
+        "END\n"
+        'set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'
+        ' if [ -n "$i" ]; then case "$a:$r" in'
         " active:*|reloading:*)"
         # What failed before the process that runs now began is over.
         ' a=$(($(ps -o etimes= -p "$p" 2>/dev/null || echo 0)));'
