@@ -108,3 +108,9 @@ def test_garbage_is_seldom_looked_for() -> None:
     program = "import gc, sys\nfrom corral.cli.main import main\n"
     program += "try: main()\nexcept SystemExit: print(gc.get_threshold()[0], file=sys.stderr)\n"
     assert imported(program, "--version") == {str(GARBAGE)}
+
+
+def test_the_end_frees_nothing() -> None:
+    program = "import gc, sys\nfrom corral.cli.main import main\n"
+    program += "try: main()\nexcept SystemExit: print(len(gc.get_objects()) < 1000, file=sys.stderr)\n"
+    assert imported(program, "--version") == {"True"}
