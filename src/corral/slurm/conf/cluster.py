@@ -137,9 +137,6 @@ def _scheduled(conf: ClusterConf) -> Iterator[Setting]:
     yield Setting("TaskPlugin", "task/affinity,task/cgroup")
     yield Setting("JobAcctGatherType", "jobacct_gather/cgroup")
     yield Setting("PrologFlags", "Contain")
-    # slurmctld looks for submitted batch jobs once a second, and not within so many seconds of its
-    # last round: 3 by default. On three idle nodes sbatch's jobs began 0.2 to 2.2 s after it (24.11).
-    yield Setting("SchedulerParameters", "batch_sched_delay=0")
     yield Setting("SelectType", "select/cons_tres")
     yield Setting("SelectTypeParameters", "CR_Core_Memory")
     yield Setting("MpiDefault", "pmix" if conf.pmix else "none")
