@@ -250,6 +250,6 @@ def main() -> None:
     try:
         app()
     finally:
-        # The interpreter's end looks through all that is there three times, to free it: 15 % of `corral lint`.
-        # What is frozen it leaves alone; files are flushed and what is registered for the end is run.
+        # The interpreter's end looks through all that is there, to free it: 15 % of `corral lint`.
+        # What is frozen it leaves alone; files are flushed, and what is registered for it is run.
         gc.freeze()

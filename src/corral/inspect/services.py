@@ -165,7 +165,8 @@ def logs(unit: str) -> tuple[Question[str], ...]:
     )
     own = sh(
         "a= p= i= r=; while IFS='=' read -r k v; do case $k in"
-        " ActiveState) a=$v;; MainPID) p=$v;; InvocationID) i=$v;; Result) r=$v;; esac; done <<END\n"
+        " ActiveState) a=$v;; MainPID) p=$v;; InvocationID) i=$v;; Result) r=$v;; esac;"
+        " done <<END\n"
         "$(systemctl show -p ActiveState -p MainPID -p InvocationID -p Result {unit} 2>/dev/null)\n"
         "END\n"
         'set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'

@@ -116,5 +116,7 @@ def test_garbage_is_seldom_looked_for() -> None:
 
 def test_the_end_frees_nothing() -> None:
     program = "import gc, sys\nfrom corral.cli.main import main\n"
-    program += "try: main()\nexcept SystemExit: print(len(gc.get_objects()) < 1000, file=sys.stderr)\n"
+    program += (
+        "try: main()\nexcept SystemExit: print(len(gc.get_objects()) < 1000, file=sys.stderr)\n"
+    )
     assert imported(program, "--version") == {"True"}

@@ -20,7 +20,7 @@ units_read() {
 
 # unit_read UNIT: shown is what systemd reports of it, enabled the state of its file.
 unit_read() {
-  others=${corral_units-}
+  others=${corral_units-} shown=
   while [ -n "$others" ]; do
     shown=${others%%"
 

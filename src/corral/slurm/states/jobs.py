@@ -126,7 +126,7 @@ class StateRow(Row):
 @cache
 def job_states() -> Mapping[str, StateRow]:
     """The table, by Slurm's word."""
-    # TOML: every verb about jobs reads it, and most of them nothing that is YAML (30 ms of imports).
+    # TOML: verbs about jobs read it, and most read nothing that is YAML (30 ms of imports).
     rows = read_table("corral.slurm.states", "job_states.toml", dict[JobState, StateRow])
     return MappingProxyType({state.value: row for state, row in rows.items()})
 
