@@ -219,7 +219,7 @@ def serve_directory(live: Live, folder: Path, desks: dict[str, Desk]) -> None:
 
 
 def spec_of(plain: ClusterSpec) -> ClusterSpec:
-    """Four nodes, a second controller, jobs that may be preempted in a partition of their own."""
+    """Four nodes, a second controller, jobs that may be preempted in a separate partition."""
     data = plain.model_dump(mode="json", exclude_defaults=True)
     data["groups"][0]["nodes"] = "node[0-3]"
     group = data["groups"][0]["name"]

@@ -61,7 +61,7 @@ def running(outcome: JobOutcome) -> Callable[..., JobOutcome]:
 @pytest.mark.parametrize(
     ("seconds", "shown"), [(None, "node0"), (0, "node0, under 1 s"), (9, "node0, 9 s")]
 )
-def test_the_last_line_says_how_long_it_ran(seconds: int | None, shown: str) -> None:
+def test_the_last_line_has_the_time_it_ran(seconds: int | None, shown: str) -> None:
     (line,) = end_line(JobOutcome(12, JobState.COMPLETED, ExitCode(0), "", "node0", seconds))
     assert line.plain == f"job 12: completed, on {shown}"
 
@@ -70,7 +70,7 @@ def test_the_last_line_says_how_long_it_ran(seconds: int | None, shown: str) -> 
     ("nodes", "seconds", "shown"),
     [("", 0, " - "), ("node0", None, " - "), ("node0", 0, "under 1 s"), ("node0", 61, "1 m 01 s")],
 )
-def test_the_parts_say_how_long_they_ran(nodes: str, seconds: int | None, shown: str) -> None:
+def test_parts_have_the_time_they_ran(nodes: str, seconds: int | None, shown: str) -> None:
     part = Part(0, JobState.COMPLETED, ExitCode(0), seconds, nodes)
     console = Console(width=100, color_system=None)
     with console.capture() as printed:
