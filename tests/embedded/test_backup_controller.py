@@ -58,7 +58,7 @@ def pinged(live: Live, node: str) -> dict[str, bool]:
 
 
 def until(condition: Callable[[], bool], seconds: float, what: Callable[[], str]) -> float:
-    """Seconds until it was true; the other function says what it was like in the end."""
+    """Seconds until it was true; the other function describes what is there when time is up."""
     began = time.monotonic()
     while not condition():
         assert time.monotonic() - began < seconds, f"after {seconds} s: {what()}"
@@ -136,7 +136,7 @@ def test_jobs_go_on_when_the_controller_is_killed_under_load(live: Live) -> None
     assert {"node1", "node2"} <= asyncio.run(page_nodes(live.spec))
     troubles = {trouble.subject for trouble in asyncio.run(api.status(live.spec)).troubles}
     assert "node0" in troubles
-    # slurmstepd tries every 15 s to tell a dead controller of a job's end (RETRY_DELAY in its
+    # slurmstepd tries every 15 s to report a job's end to a dead controller (RETRY_DELAY in its
     # mgr.c, 24.11), after the time-out of each message: an end can be minutes late.
     until(lambda: not queue(live), 300, lambda: f"jobs do not end without the first: {queue(live)}")
     asyncio.run(api.up(live.spec))

@@ -66,7 +66,7 @@ class Part:
         number: SLURM_ARRAY_TASK_ID.
         state: its state; None when Slurm has forgotten it and keeps no accounting.
         exit_code: how it ended.
-        seconds: how long it ran; None where accounting did not say.
+        seconds: how long it ran; None where accounting has no time.
         nodes: where.
         point: the sweep's values, empty for a plain array.
         last: the last line of its first rank.

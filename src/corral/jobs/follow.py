@@ -182,7 +182,7 @@ class Outcome:
         exit_code: how it ended; None while it lives.
         reason: Slurm's word for why it waits or ended so, "" for none.
         nodes: where it ran, as a hostlist.
-        seconds: how long it ran; None where Slurm did not say.
+        seconds: how long it ran; None where Slurm has no time.
         failed: the rank that failed first, None when none did or it is not known.
         task: which part of an array it is, None for an entire job.
         use: what it used of what it was given; None where that is not known or was not asked.

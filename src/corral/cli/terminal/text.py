@@ -93,7 +93,7 @@ def duration(seconds: float) -> str:
 
 
 def elapsed(seconds: int) -> str:
-    """How long a job ran: Slurm counts whole seconds, so ``under 1 s``, ``9 s``, ``3 m 05 s``."""
+    """How long a job ran: Slurm counts in seconds, so ``under 1 s``, ``9 s``, ``3 m 05 s``."""
     if seconds < 1:
         return "under 1 s"
     return f"{seconds} s" if seconds < _MINUTE else duration(seconds)
