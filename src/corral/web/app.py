@@ -113,7 +113,9 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         rest=rest,
         sessions=sessions,
         pollers=pollers,
-        past=PastJobs(rest, _spare(settings, declared, rest), gpus=lambda: _gpus(declared)),
+        past=PastJobs(
+            rest, _spare(settings, declared, rest), uncounted=lambda: _uncounted(declared, pollers)
+        ),
         audit=Audit(settings.audit),
         background=Background(),
         bearers=bearers,
@@ -181,9 +183,13 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
     return running
 
 
-def _gpus(declared: Declared | None) -> bool:
-    """Whether the cluster may have GPUs."""
-    return declared is None or any(group.gpu_kinds for group in declared.spec.groups)
+def _uncounted(declared: Declared | None, pollers: Pollers) -> bool:
+    """Whether the cluster may have GPUs that accounting does not count.
+
+    Corral has them counted wherever a node has some. Of another cluster its nodes show it: their
+    TRES have gres/gpu where it is tracked.
+    """
+    return declared is None and not pollers.counts_gpus
 
 
 def _spare(settings: Settings, declared: Declared | None, rest: Slurm) -> Slurm | None:

@@ -322,6 +322,35 @@ def test_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
     run(work())
 
 
+@pytest.mark.parametrize("tracked", [True, False])
+def test_gpus_of_a_job_alone(tracked: bool) -> None:
+    """A job without GPUs was shown with "? GPUs" though its AllocTRES is complete."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        for node in rest.bodies["nodes"]["body"]["nodes"]:
+            node["tres"] = "cpu=4,mem=900M,billing=4" + (",gres/gpu=2" if tracked else "")
+        (record, *_) = rest.bodies["past-job"]["body"]["jobs"]
+        for which in ("allocated", "requested"):
+            record["tres"][which] = [{"type": "cpu", "name": "", "id": 1, "count": 4}]
+        async with Page(rest) as page:
+            await page.login()
+            await page.get("nodes")
+            job = (await page.get(f"jobs/{record['job_id']}")).json()
+            assert (job["forgotten"], job["gpus"], job["gpus_exact"]) == (True, 0, tracked)
+
+    run(work())
+
+
+def test_corrals_own_clusters_count_gpus() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            kept = page.app.state.corral.past
+            assert kept._uncounted() is False
+
+    run(work())
+
+
 def test_the_wait_for_a_place_has_the_same_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Behind those who wait for a silent accounting it had none."""
     monkeypatch.setattr("corral.web.slurm.past_jobs.PATIENCE_S", 0.2)
