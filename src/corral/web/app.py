@@ -277,7 +277,7 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:  # pyright: ignore
         messages = [
-            f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"
+            f"{'.'.join(str(part) for part in detail['loc'][1:])}: {_sentence(detail)}"
             for detail in error.errors()
         ]
         body: dict[str, Any] = {
@@ -285,7 +285,7 @@ def _errors(app: FastAPI) -> None:
             "message": "; ".join(messages[:10])[:2000],
         }
         fields = {
-            str(detail["loc"][1]): str(detail["msg"])[:500]
+            str(detail["loc"][1]): _sentence(detail)[:500]
             for detail in error.errors()[:10]
             if len(detail["loc"]) > 1 and detail["loc"][0] == "body"
         }
@@ -303,6 +303,11 @@ def _errors(app: FastAPI) -> None:
     async def deep(request: Request, error: RecursionError) -> JSONResponse:  # pyright: ignore
         body = {"code": Code.USAGE.value, "message": "the request's JSON is nested too deeply"}
         return JSONResponse({"error": body}, 400)
+
+
+def _sentence(detail: Any) -> str:
+    """What is wrong, without pydantic's own words in front of ours."""
+    return str(detail["msg"]).removeprefix("Value error, ")
 
 
 def _code_of(status: int) -> Code:

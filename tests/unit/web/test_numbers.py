@@ -81,7 +81,8 @@ def test_a_tasks_label_is_refused_with_a_sentence() -> None:
             await page.login()
             reply = await page.get("jobs/1_5")
             assert reply.status_code == 422
-            assert "1_5 is a task of array 1, and has its own number" in reply.text
+            message = reply.json()["error"]["message"]
+            assert message.startswith("job_id: 1_5 is a task of array 1, and has its own number")
 
     asyncio.run(work())
 

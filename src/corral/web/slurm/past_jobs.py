@@ -106,8 +106,8 @@ class PastJobs:
             key=lambda kept: kept.at,
             reverse=True,
         )
-        found = ((job_of(kept.last, job_id), kept.at) for kept in lists)
-        return next(((job, at) for job, at in found if job), None)
+        jobs = ((job_of(kept.last, job_id), kept.at) for kept in lists)
+        return next(((job, at) for job, at in jobs if job), None)
 
     async def tasks(self, login: Login, array: int) -> tuple[Job, ...]:
         """The tasks of an array.
