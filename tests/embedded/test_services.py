@@ -64,6 +64,8 @@ def test_a_user_works_on_the_controllers_page(served: Live) -> None:
         assert "SBATCH" in page.ask(f"jobs/{job}/script")["script"]
         log = "".join(page.stream(f"jobs/{job}/log"))
         assert "42" in log
+        again = page.ask(f"jobs/{job}/again")
+        assert (again["mode"], again["form"]["script"]) == ("form", "/shared/answer.py")
         with pytest.raises(urllib.error.HTTPError, match="401"):
             Page(page.url).ask("login/code", {"code": code})
 

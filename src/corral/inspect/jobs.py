@@ -394,14 +394,16 @@ def past_jobs(mark: str, days: int) -> Question[tuple[list[Job], int]]:
     return Question("past-jobs", shell, lambda answer: readable_history(answer, mark))
 
 
+LONGEST_SCRIPT: Final = 1 << 20
+"""Bytes of a batch script that are read: as much as the page submits."""
+
+
 def job_script(job: int, longest: int) -> Question[str]:
-    """A job's batch script, from slurmctld, else from accounting; "" where neither has it."""
+    """A job's batch script, from slurmctld, else from accounting; "" where neither has it.
+
+    Its command fails where one of them that may have it does not answer.
+    """
     return Question("script", call(_USER_PROGRAM, "job_script", job, longest), text)
-
-
-def batch_script(job: int) -> Question[str]:
-    """A job's batch script as slurmctld has it; fails where it has none."""
-    return Question("batch-script", sh("scontrol write batch_script {job} -", job=job), text)
 
 
 def submit_line(job: int) -> Question[str]:

@@ -7,7 +7,8 @@ import re
 import secrets
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from corral.errors import BAD_JSON, Code, CorralError
@@ -169,9 +170,7 @@ async def array_state(
         _LAST.by(call(_PROGRAM, "array_lines", job.folder)),
         _ENDED.by(call(_PROGRAM, "array_ends", job.folder)),
     )
-    asked = inquiry(
-        replace(q, shell=sh("( {as_user} )", as_user=as_user(job.user, q.shell))) for q in questions
-    )
+    asked = inquiry(q.run_by(partial(as_user, job.user)) for q in questions)
     what, hint = f"asking for array {job.id}", f"is {job.folder} still there?"
     result = await fleet.run(job.controller, asked.script, timeout=300)
     sections = asked.read(check(result, what, hint=hint).stdout)

@@ -228,7 +228,7 @@ async def list_jobs(
         controller: the node that runs slurmctld.
         all: jobs of the last ``days`` too.
         days: how many.
-        gpus: the cluster has GPUs, so a record without them may be one that does not count them.
+        gpus: the cluster has GPUs that accounting may not count, as of ``gpus_settled``.
 
     Raises:
         CorralError: COMMAND_FAILED, slurmctld does not answer.
@@ -242,7 +242,7 @@ async def list_jobs(
     sections = asked.read(check(result, what, hint=hint).stdout)
     sections.succeeded(queue.name, controller, what, hint=hint, stderr=result.stderr)
     answers = sections.require(asked.names, controller, what)
-    jobs = {job.label: job for job in gpus_settled(history.read(answers), cluster=gpus)}
+    jobs = {job.label: job for job in gpus_settled(history.read(answers), uncounted=gpus)}
     for job in queue.read(answers):
         # What ended is known better by accounting, which keeps its exit code.
         known = jobs.get(job.label)

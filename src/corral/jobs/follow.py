@@ -102,11 +102,14 @@ def as_user(user: str, script: Script) -> Script:
     Everything a job's folder holds is that user's work: root never writes or reads there, so that a
     link planted in it leads nowhere that the user could not go anyway. A process without root (the
     page's helper on the controller, a profile's login) stays who it is: only root may set groups.
+
+    In a subshell, so that what follows in the same script still runs: an ``exec`` of the shell
+    itself ended the frame of an inquiry, whose answers were then taken for empty.
     """
     return sh(
-        '{{ [ "$(id -u)" = 0 ] || exec sh -c {script}; '
+        '( [ "$(id -u)" = 0 ] || exec sh -c {script}; '
         'exec setpriv --reuid="$(id -u {user})" --regid="$(id -g {user})" --init-groups '
-        "--reset-env sh -c {script}; }}",
+        "--reset-env sh -c {script} )",
         user=user,
         script=str(script),
     )

@@ -414,17 +414,18 @@ class Association:
     default_qos: str = ""
 
 
-def gpus_settled(jobs: Iterable[Job], *, cluster: bool) -> tuple[Job, ...]:
+def gpus_settled(jobs: Iterable[Job], *, uncounted: bool) -> tuple[Job, ...]:
     """Jobs of accounting, those without GPUs in it as none where it counts GPUs.
 
     Without ``AccountingStorageTRES=gres/gpu`` no record of any job names GPUs.
 
     Args:
         jobs: an entire answer.
-        cluster: the cluster has GPUs; one without needs no such record.
+        uncounted: the cluster may have GPUs that accounting does not count. False where it has
+            none, and where gres/gpu is known to be tracked: what names none then had none.
     """
     records = tuple(jobs)
-    if cluster and not any(job.gpus for job in records):
+    if uncounted and not any(job.gpus for job in records):
         return records
     return tuple(replace(job, gpus_exact=True) for job in records)
 

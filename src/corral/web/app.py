@@ -113,7 +113,9 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         rest=rest,
         sessions=sessions,
         pollers=pollers,
-        past=PastJobs(rest, _spare(settings, declared, rest), gpus=lambda: _gpus(declared)),
+        past=PastJobs(
+            rest, _spare(settings, declared, rest), uncounted=lambda: _uncounted(declared, pollers)
+        ),
         audit=Audit(settings.audit),
         background=Background(),
         bearers=bearers,
@@ -181,9 +183,13 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
     return running
 
 
-def _gpus(declared: Declared | None) -> bool:
-    """Whether the cluster may have GPUs."""
-    return declared is None or any(group.gpu_kinds for group in declared.spec.groups)
+def _uncounted(declared: Declared | None, pollers: Pollers) -> bool:
+    """Whether the cluster may have GPUs that accounting does not count.
+
+    Corral has them counted wherever a node has some. Of another cluster its nodes show it: their
+    TRES have gres/gpu where it is tracked.
+    """
+    return declared is None and not pollers.counts_gpus
 
 
 def _spare(settings: Settings, declared: Declared | None, rest: Slurm) -> Slurm | None:
@@ -271,7 +277,7 @@ def _errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:  # pyright: ignore
         messages = [
-            f"{'.'.join(str(part) for part in detail['loc'][1:])}: {detail['msg']}"
+            f"{'.'.join(str(part) for part in detail['loc'][1:])}: {_sentence(detail)}"
             for detail in error.errors()
         ]
         body: dict[str, Any] = {
@@ -279,7 +285,7 @@ def _errors(app: FastAPI) -> None:
             "message": "; ".join(messages[:10])[:2000],
         }
         fields = {
-            str(detail["loc"][1]): str(detail["msg"])[:500]
+            str(detail["loc"][1]): _sentence(detail)[:500]
             for detail in error.errors()[:10]
             if len(detail["loc"]) > 1 and detail["loc"][0] == "body"
         }
@@ -297,6 +303,11 @@ def _errors(app: FastAPI) -> None:
     async def deep(request: Request, error: RecursionError) -> JSONResponse:  # pyright: ignore
         body = {"code": Code.USAGE.value, "message": "the request's JSON is nested too deeply"}
         return JSONResponse({"error": body}, 400)
+
+
+def _sentence(detail: Any) -> str:
+    """What is wrong, without pydantic's own words in front of ours."""
+    return str(detail["msg"]).removeprefix("Value error, ")
 
 
 def _code_of(status: int) -> Code:

@@ -106,7 +106,7 @@ async def _accepted(
 async def _job(rest: SlurmRest, login: Login, request: Request) -> Job | None:
     """The job; what it wrote may be read still when only accounting remembers it."""
     job = await rest.job(login, request.job)
-    if job is not None or request.do not in {"log", "extras", "recorded"}:
+    if job is not None or request.do not in {"log", "extras", "recorded", "script"}:
         return job
     try:
         return job_of(await rest.past_tasks(login, request.job), request.job)

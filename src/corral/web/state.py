@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Final, cast
 
 from fastapi import Depends, Request
+from pydantic import BeforeValidator
 
 from corral.api.page.token_store import Bearer, Bearers
 from corral.errors import Code, CorralError
@@ -46,6 +48,7 @@ COOKIE: Final = "corral_session"
 host would log each other out."""
 CSRF: Final = "x-csrf-token"
 TICKET: Final = "ticket"
+_DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,18}")
 RENEW_S: Final = 60.0
 """The live view of who was logged in by a proxy's header begins again after this time, by a request
 that the proxy passes on: so whom it names is known for the other streams of the session, too."""
@@ -389,6 +392,14 @@ async def _here(request: Request) -> State:
     return state_of(request)
 
 
+def digits_alone(value: object) -> object:
+    """A number of a path or a query, before it is read: ``2_9`` would be 29, ``017`` 17."""
+    if isinstance(value, str) and not _DIGITS.fullmatch(value):
+        raise ValueError("write the number in digits alone, such as 17")
+    return value
+
+
+DIGITS: Final = BeforeValidator(digits_alone)
 Viewer = Annotated[Session, Depends(_viewing)]
 Changer = Annotated[Session, Depends(changing)]
 Owner = Annotated[tuple[Session, ClusterSpec], Depends(owner_of)]

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pwd
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,10 +18,11 @@ from corral.errors import Code, CorralError
 from corral.events import Event, Kind
 from corral.hosts.fleet import Fleet
 from corral.hosts.local import Local
-from corral.hosts.quote import Script
+from corral.hosts.quote import Script, sh
 from corral.hosts.transport import OnLine, Result
+from corral.inspect.question import Question, inquiry, text
 from corral.jobs import control
-from corral.jobs.follow import Live, Outcome, RankLine
+from corral.jobs.follow import Live, Outcome, RankLine, as_user
 from corral.slurm.records import Job
 from corral.slurm.states.jobs import JobState
 from tests.unit.jobs.conftest import FakeSlurm
@@ -380,3 +384,14 @@ def test_list_takes_the_end_from_accounting(slurm: FakeSlurm) -> None:
     slurm.queue("RUNNING")  # it was requeued
     (job,) = asyncio.run(control.list_jobs(slurm.fleet, "node0", all=True))
     assert job.state == JobState.RUNNING
+
+
+def test_what_follows_a_command_as_a_user_still_runs() -> None:
+    """It replaced the shell, and the answers of an inquiry were taken for empty ones."""
+    user = pwd.getpwuid(os.getuid()).pw_name
+    questions = [Question(f"q{n}", sh("echo {n}; exit 3", n=n), text) for n in range(3)]
+    asked = inquiry(q.run_by(partial(as_user, user)) for q in questions)
+    ran = subprocess.run(["sh"], input=str(asked.script), capture_output=True, text=True)
+    answers = asked.answers(ran.stdout, "here", "asking as a user")
+    assert answers == {"q0": "0", "q1": "1", "q2": "2"}
+    assert [section.status for section in asked.read(ran.stdout).values()] == [3, 3, 3]

@@ -224,7 +224,7 @@ def test_the_exporters_columns(folder: Path) -> None:
 @pytest.mark.parametrize("folder", MODES, ids=lambda p: f"{p.parts[-2:]}")
 def test_accountings_jobs(folder: Path) -> None:
     """Without AccountingStorageTRES=gres/gpu the GPUs of a past job are unknown, never 0."""
-    answer = gpus_settled(parse_history((folder / "sacct.txt").read_text()), cluster=True)
+    answer = gpus_settled(parse_history((folder / "sacct.txt").read_text()), uncounted=True)
     past = {job.id: job for job in answer}
     assert len(past) > 30
     if folder.name == "untracked":
@@ -248,24 +248,24 @@ COUNTED, UNCOUNTED = "billing=4,cpu=4,gres/gpu=2,node=1", "billing=4,cpu=4,mem=4
 def test_accounting_without_gpus_is_unknown_not_none() -> None:
     """AccountingStorageTRES without gres/gpu: no record of any job names GPUs."""
     lines = past_line(UNCOUNTED, 1) + past_line(UNCOUNTED, 2)
-    jobs = gpus_settled(parse_history(lines), cluster=True)
+    jobs = gpus_settled(parse_history(lines), uncounted=True)
     assert [str(job.gpu_count) for job in jobs] == ["?", "?"]
     assert [(job.gpus, job.gpus_exact) for job in jobs] == [(0, False)] * 2
     past_job = job_of_accounting([{"type": "cpu", "name": "", "count": 4}])
     assert (past_job.gpus, past_job.gpus_exact) == (0, False)
-    kept = past_jobs.settled(past_jobs.newest([past_job]), gpus=True)
+    kept = past_jobs.settled(past_jobs.newest([past_job]), uncounted=True)
     assert [job.gpus_exact for job in kept.jobs] == [False]
 
 
 def test_accounting_that_counts_gpus_reports_none() -> None:
     lines = past_line(COUNTED, 1) + past_line(UNCOUNTED, 2)
-    counted = gpus_settled(parse_history(lines), cluster=True)
+    counted = gpus_settled(parse_history(lines), uncounted=True)
     assert [str(job.gpu_count) for job in counted] == ["2", "0"]
-    alone = gpus_settled(parse_history(past_line(UNCOUNTED, 2)), cluster=False)
+    alone = gpus_settled(parse_history(past_line(UNCOUNTED, 2)), uncounted=False)
     assert [str(job.gpu_count) for job in alone] == ["0"]  # a cluster without GPUs
     gpu = [{"type": "gres", "name": "gpu", "count": 1}]
     both = past_jobs.newest([job_of_accounting(gpu), job_of_accounting([], 2)])
-    assert [(j.gpus, j.gpus_exact) for j in past_jobs.settled(both, gpus=True).jobs] == [
+    assert [(j.gpus, j.gpus_exact) for j in past_jobs.settled(both, uncounted=True).jobs] == [
         (0, True),
         (1, True),
     ]

@@ -246,14 +246,27 @@ job_extras() (
   done
 )
 
-# job_script ID LONGEST: its batch script, at most LONGEST bytes: slurmctld's, else accounting's, which prints it below a line of
-# hyphens, and NONE where it has none.
+# job_script ID LONGEST: its batch script, at most LONGEST bytes: slurmctld's, else accounting's. Nothing where neither has it;
+# fails where one of them that may have it did not answer. scontrol (24.11) ends with status 0 in any case.
 job_script() (
-  text=$(timeout 20 scontrol write batch_script "$1" - 2>/dev/null) && [ -n "$text" ] || text=
-  [ -n "$text" ] || text=$(timeout 20 sacct --batch-script --jobs="$1" 2>/dev/null |
-    awk 'seen { print } /^-----/ && !seen { seen = 1 }')
-  [ "$text" != NONE ] || text=
+  unknown='' why=''
+  text=$(timeout 20 scontrol write batch_script "$1" - 2>/dev/null) || unknown=1
+  if [ -z "$text" ]; then
+    [ -n "$unknown" ] || why=$(timeout 20 scontrol write batch_script "$1" - 2>&1 >/dev/null)
+    case $why in *'Invalid job id'* | *'script not specified'* | *'script not found'*) ;; *) unknown=1 ;; esac
+    kept=$(timeout 20 sacct --batch-script --jobs="$1" 2>&1)
+    case $?:$kept in 0:* | *'storage is disabled'* | *'unrecognized option'*) ;; *) unknown=1 ;; esac
+    # Of an array accounting has one for each task, all the same: the first.
+    text=$(printf '%s\n' "$kept" | awk '
+      /^--------+$/ && before ~ /^Batch Script for / { if (seen) { over = 1; exit } seen = 1; held = 0; next }
+      seen && held { print before }
+      { before = $0; held = 1 }
+      END { if (seen && held && !over) print before }')
+    [ "$text" != NONE ] || text=
+  fi
+  [ -z "$text" ] || unknown=
   printf '%s\n' "$text" | head -c "$2"
+  [ -z "$unknown" ]
 )
 
 # job_program FOLDER PATH...: the first of them in the code that was uploaded with the job.

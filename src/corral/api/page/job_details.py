@@ -10,7 +10,7 @@ from corral.api.sync import reached
 from corral.errors import Code, CorralError
 from corral.hosts.quote import call, sh
 from corral.hosts.transport import check
-from corral.inspect.jobs import batch_script
+from corral.inspect.jobs import LONGEST_SCRIPT, job_script
 from corral.jobs import submit as submission
 from corral.jobs.follow import as_user
 from corral.jobs.handle import JobHandle
@@ -27,20 +27,29 @@ _PROGRAM: Final = "jobs/user.sh"
 
 
 async def job_text(spec: ClusterSpec, user: str, job_id: int, *, here: bool = False) -> str:
-    """The batch script of a job, as Slurm keeps it until the job is forgotten.
+    """The batch script of a job, from slurmctld, else from accounting.
 
     Raises:
-        CorralError: NOT_FOUND, Slurm does not show it to this user.
+        CorralError: NOT_FOUND, Slurm does not show it to this user, or does not have it;
+            TIMED_OUT, what may have it does not answer.
     """
     async with reached(spec, here=here) as (fleet, controller):
-        script = as_user(user, batch_script(job_id).shell)
-        result = await fleet.run(controller, script, timeout=30)
+        script = as_user(user, job_script(job_id, LONGEST_SCRIPT).shell)
+        result = await fleet.run(controller, script, timeout=90)
     if not result.ok:
+        raise CorralError(
+            Code.TIMED_OUT,
+            f"the script of job {job_id} is unknown: slurmctld or accounting does not answer",
+            tail=result.tail,
+            hint="try again once Slurm answers; corral doctor shows why it does not",
+        )
+    if not result.stdout.strip():
         raise CorralError(
             Code.NOT_FOUND,
             f"Slurm has no script of job {job_id}",
             tail=result.tail,
-            hint="it is kept while slurmctld knows the job (MinJobAge), and only for batch jobs",
+            hint="only batch jobs have one; slurmctld keeps it for MinJobAge, accounting with "
+            "AccountingStoreFlags=job_script",
         )
     return result.stdout
 

@@ -12,14 +12,12 @@ from corral.api.sync import reached
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.hosts.quote import Script, call, sh
 from corral.hosts.transport import check
-from corral.inspect.jobs import job_script, submit_line
+from corral.inspect.jobs import LONGEST_SCRIPT, job_script, submit_line
 from corral.inspect.question import Answer, inquiry
 from corral.jobs.follow import as_user
 from corral.slurm.records import Job
 from corral.spec.models import ClusterSpec
 
-LONGEST: Final = 1 << 20
-"""Of a script: as much as the page submits."""
 _USER: Final = "jobs/user.sh"
 _ABOUT: Final = "[ ! -f {folder}/job.json ] || head -c {longest} {folder}/job.json"
 
@@ -65,23 +63,30 @@ async def job_recorded(spec: ClusterSpec, user: str, job: Job, *, here: bool = F
         here: this process is on the controller and runs as that user.
 
     Raises:
-        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE.
+        CorralError: NOT_FOUND, the cluster is not up; UNREACHABLE; PARSE_FAILED, the answer is
+            incomplete.
     """
     folder = folder_of(job)
-    of_slurm, line = job_script(job.id, LONGEST), submit_line(job.id)
-    own_record = _OWN.by(sh(_ABOUT, folder=folder, longest=LONGEST))
+    of_slurm, line = job_script(job.id, LONGEST_SCRIPT), submit_line(job.id)
+    own_record = _OWN.by(sh(_ABOUT, folder=folder, longest=LONGEST_SCRIPT))
     asked = inquiry(q.run_by(partial(as_user, user)) for q in (of_slurm, line, own_record))
+    what = "reading what the job was"
     async with reached(spec, here=here) as (fleet, controller):
         result = await fleet.run(controller, asked.script, timeout=90)
-        texts = asked.read(check(result, "reading what the job was").stdout).texts()
-        own = _OWN.read_or_empty(texts)
+        sections = asked.read(check(result, what).stdout)
+        texts = sections.require(asked.names, controller, what)
+        sections.succeeded(_OWN.name, controller, what, stderr=result.stderr)
+        own = _OWN.read(texts)
+        if not own:  # its script is all that there is of it
+            hint = "try again once slurmctld and slurmdbd answer: corral doctor"
+            sections.succeeded(of_slurm.name, controller, what, hint=hint, stderr=result.stderr)
         program = ""
         if own.get("script") and not own.get("in_place"):
             located = await fleet.run(controller, as_user(user, program_script(folder, own)))
-            program = located.stdout.strip()
-    script = of_slurm.read_or_empty(texts)
+            program = check(located, what).stdout.strip()
+    script = of_slurm.read(texts)
     return Recorded(
-        f"{script}\n" if script else "", line.read_or_empty(texts), own, program or _in_place(own)
+        f"{script}\n" if script else "", line.read(texts), own, program or _in_place(own)
     )
 
 

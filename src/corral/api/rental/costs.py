@@ -341,22 +341,21 @@ async def _asked(spec: ClusterSpec) -> tuple[tuple[JobUse, ...], dict[str, int],
     nodes = sections.succeeded(NODES.name, lead, "asking Slurm for the nodes' CPUs", stderr=err)
     cpus = {node.name: node.cpus for node in strictly(NODES).parse(nodes)}
     listed, unread = past.parse(jobs)
-    uses, odd = uses_of(listed, gpus=any(g.gpu_kinds or g.cloud for g in spec.groups))
+    uses, odd = uses_of(listed, uncounted=False)
     return uses, cpus, unread + odd
 
 
-def uses_of(listed: Sequence[Job], *, gpus: bool) -> tuple[tuple[JobUse, ...], int]:
+def uses_of(listed: Sequence[Job], *, uncounted: bool) -> tuple[tuple[JobUse, ...], int]:
     """Jobs that ran, and how many records have nodes that cannot be read.
 
     Args:
         listed: jobs of accounting.
-        gpus: the cluster may have GPUs, so a record without them may be one that does not count
-            them.
+        uncounted: as of ``gpus_settled``; Corral has GPUs counted wherever a node has some.
     """
     unread = 0
     ran = [job for job in listed if job.start_at is not None and job.nodes]
     uses: list[JobUse] = []
-    for job in gpus_settled(ran, cluster=gpus):
+    for job in gpus_settled(ran, uncounted=uncounted):
         try:
             uses.append(_use(job, job.start_at or 0))
         except CorralError:

@@ -50,10 +50,11 @@ async def jobs(
         session.require_running()
         fleet, controller = session.fleet, session.controller
         gpus = any(group.gpu_kinds for group in spec.groups)
-        listing = _listed(control.list_jobs(fleet, controller, all=ended, gpus=gpus), checks=checks)
+        tracked = spec.slurm.accounting
+        history = control.list_jobs(fleet, controller, all=ended, gpus=gpus and not tracked)
+        listing = _listed(history, checks=checks)
         if not gpus:
             return await listing
-        tracked = spec.slurm.accounting
         listed, held = await concurrently(
             listing, control.gpus_by_job(fleet, controller, tracked=tracked)
         )

@@ -18,7 +18,7 @@ from corral.jobs.model import JobSpec
 from corral.jobs.rest.client import RestClient, require_valid
 from corral.jobs.rest.submission import submission_of
 from corral.slurm.array_tasks import array_label, task_ref
-from corral.slurm.records import Job
+from corral.slurm.records import Job, gpus_settled
 from corral.slurm.rest.read import unreadable
 from corral.slurm.states.jobs import ExitCode, JobState, has_ended
 from corral.spec.client import ClientSpec
@@ -230,7 +230,7 @@ async def _known(client: RestClient, ref: int | str) -> Job:
 async def _past(client: RestClient) -> tuple[Job, ...]:
     """Jobs of the last days out of accounting; none where there is none."""
     try:
-        return await client.past(DAYS)
+        return gpus_settled(await client.past(DAYS), uncounted=True)
     except CorralError as error:
         if error.code is not Code.NOT_FOUND:
             raise

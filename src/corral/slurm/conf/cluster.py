@@ -129,6 +129,7 @@ def _defaults(conf: ClusterConf) -> Iterator[Setting]:
     if conf.accounting_host:
         yield Setting("AccountingStorageType", "accounting_storage/slurmdbd")
         yield Setting("AccountingStorageHost", conf.accounting_host)
+        yield Setting("AccountingStoreFlags", "job_script")
 
 
 def _scheduled(conf: ClusterConf) -> Iterator[Setting]:

@@ -101,9 +101,9 @@ def _ago(days: int) -> str:
     return f"now-{days}days" if days else "now"
 
 
-def settled(past: Past, *, gpus: bool) -> Past:
-    """Jobs without GPUs in accounting as none, where it keeps GPUs or the cluster has none."""
-    return replace(past, jobs=gpus_settled(past.jobs, cluster=gpus))
+def settled(past: Past, *, uncounted: bool) -> Past:
+    """As ``gpus_settled``."""
+    return replace(past, jobs=gpus_settled(past.jobs, uncounted=uncounted))
 
 
 def job_of(jobs: Iterable[Job], number: int) -> Job | None:

@@ -29,7 +29,7 @@ router = APIRouter(prefix="/api/bulk", tags=["bulk"])
 MOST: Final = 500
 """Jobs of one request at most; the page sends one request after the other."""
 AT_ONCE: Final = 8
-JobNumber = Annotated[int, Field(ge=1, le=0x7FFFFFFF)]
+JobNumber = Annotated[int, Field(ge=1, le=0x7FFFFFFF, strict=True)]
 ArrayNumber = Annotated[str, Field(pattern=r"^[0-9]{1,10}$")]
 
 

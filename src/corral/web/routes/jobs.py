@@ -19,12 +19,12 @@ from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from corral import api, durations
 from corral.errors import Code, CorralError
 from corral.runtime.tasks import concurrently
-from corral.slurm.array_tasks import array_tasks, without_limit
+from corral.slurm.array_tasks import array_label, array_tasks, without_limit
 from corral.slurm.directives import Directive, directives, nodes_of
 from corral.slurm.records import Job
 from corral.slurm.rest import write
@@ -43,10 +43,12 @@ from corral.web.slurm.response_cache import CachedResponse
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
 from corral.web.slurm.snapshot import job_fields, job_rows
 from corral.web.state import (
+    DIGITS,
     Changer,
     Here,
     State,
     Viewer,
+    digits_alone,
     here_of,
     poller_of,
     shared_by,
@@ -56,7 +58,20 @@ from corral.web.users.sessions import Session
 from corral.web.users.user_commands import UserCommands
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
-JobId = Annotated[int, Path(ge=1, le=0x7FFFFFFF)]
+
+
+def _job_number(value: object) -> object:
+    label = array_label(value) if isinstance(value, str) else None
+    if label is not None:
+        raise ValueError(
+            f"{value} is a task of array {label.array}, and has its own number: give that, as the "
+            "array's page lists it"
+        )
+    return digits_alone(value)
+
+
+JobId = Annotated[int, BeforeValidator(_job_number), Path(ge=1, le=0x7FFFFFFF)]
+"""One job's number; ``2_9`` is not 29."""
 _SAME: Final = {
     "job-name": "name", "chdir": "workdir", "partition": "partition", "account": "account",
     "qos": "qos", "array": "array", "output": "output", "mail-user": "mail",
@@ -66,9 +81,11 @@ _FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
 )
 """The field next to a script for an option of sbatch, where there is one."""
 LAST_KNOWN_S: Final = 3.0
-"""How long slurmctld is waited for where the last known state of a job is there."""
+"""How long slurmctld is waited for, for one job."""
 SILENT_S: Final = 0.5
-"""The same while slurmctld is known not to answer."""
+"""The same while it is known not to answer."""
+ACCOUNTING_S: Final = 1.5
+"""How long accounting is waited for, for a job that only it may have while slurmctld is silent."""
 _DECIDED: Final = (Code.LOGIN_REFUSED, Code.FORBIDDEN)
 """Slurm has answered: the viewer may not see it."""
 MOST_DAYS: Final = 30
@@ -102,9 +119,9 @@ class Script(BaseModel):
         pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.%+@,-]*)?$",
         description="Who gets a message when it ends or fails: addresses, logins, webhooks.",
     )
-    nodes: int | None = Field(default=None, ge=1, le=100_000)
-    gpus_per_node: int | None = Field(default=None, ge=0, le=64)
-    minutes: int | None = Field(default=None, ge=1, le=525_600)
+    nodes: int | None = Field(default=None, ge=1, le=100_000, strict=True)
+    gpus_per_node: int | None = Field(default=None, ge=0, le=64, strict=True)
+    minutes: int | None = Field(default=None, ge=1, le=525_600, strict=True)
 
 
 class Action(BaseModel):
@@ -113,7 +130,9 @@ class Action(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     do: Literal["cancel", "hold", "release", "requeue", "limit"]
-    minutes: int | None = Field(default=None, ge=1, le=525_600, description="With limit.")
+    minutes: int | None = Field(
+        default=None, ge=1, le=525_600, strict=True, description="With limit."
+    )
 
 
 @router.get("", response_model=schemas.Jobs)
@@ -124,8 +143,8 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     q: Annotated[str, Query(max_length=300)] = "",
     by: Annotated[str, Query(max_length=20)] = "id",
     down: bool = True,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, DIGITS, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, DIGITS, Query(ge=0, le=10_000_000)] = 0,
     arrays: Annotated[bool, Query(description="An array is one row, with its counts.")] = False,
 ) -> Response:
     """One page of the jobs that slurmctld knows."""
@@ -512,22 +531,46 @@ async def _known(state: State, session: Session, job_id: int) -> Job:
 async def _seen(state: State, session: Session, job_id: int) -> tuple[Job | None, float]:
     """The job as slurmctld reports it, and 0; where it does not answer the last known, and when.
 
+    That is what a list had of it, of slurmctld's or of accounting's, else what accounting has now.
     None: slurmctld does not know it.
 
     Raises:
-        CorralError: UNREACHABLE or TIMED_OUT, and the job was never seen.
+        CorralError: UNREACHABLE or TIMED_OUT, and nobody else knows the job.
     """
     now = state.pollers.of(session.user).now
     last = now.jobs.get(job_id)
-    if last is None:
-        return await state.rest.job(session.login, job_id), 0.0
     try:
         async with asyncio.timeout(SILENT_S if now.trouble else LAST_KNOWN_S):
             return await state.rest.job(session.login, job_id), 0.0
     except (TimeoutError, CorralError) as error:
         if isinstance(error, CorralError) and error.code in _DECIDED:
             raise
-        return last, now.seen_at
+        if last is not None:
+            return last, now.seen_at
+        kept = state.past.kept(session.login, job_id)
+        return kept or await _recalled(state, session, job_id, error)
+
+
+async def _recalled(
+    state: State, session: Session, job_id: int, why: TimeoutError | CorralError
+) -> tuple[Job, float]:
+    """A job out of accounting, while slurmctld does not answer; and when that was."""
+    record = None
+    try:
+        async with asyncio.timeout(ACCOUNTING_S):
+            record = await state.past.job(session.login, job_id)
+    except (TimeoutError, CorralError) as error:
+        if isinstance(error, CorralError) and error.code in _DECIDED:
+            raise
+    if record is not None:
+        return record, time.time()
+    if isinstance(why, CorralError):
+        raise why
+    raise CorralError(
+        Code.TIMED_OUT,
+        f"job {job_id} is unknown: slurmctld does not answer, and accounting does not show it",
+        hint="the page asks again once slurmctld answers; corral doctor shows why it does not",
+    ) from why
 
 
 async def own_job(state: State, session: Session, job_id: int) -> Job:

@@ -24,7 +24,7 @@ from corral.web.openapi import file_of
 from corral.web.routes.jobs import JobId, own_commands, own_job
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
-from corral.web.state import Here, State, Viewer, still_in
+from corral.web.state import DIGITS, Here, State, Viewer, still_in
 from corral.web.users.last_lines import LAST, explained, printed, text_of
 from corral.web.users.sessions import Session
 from corral.web.users.user_commands import UserCommands
@@ -56,7 +56,7 @@ KEEP_END_S: Final = 300.0
 """Why a job failed is found out once: it takes a process some seconds."""
 
 File = Annotated[str, Query(pattern=r"^(all|batch|output|errors|rank-[0-9]{1,6})$")]
-Offset = Annotated[int, Query(ge=0, le=1 << 53)]
+Offset = Annotated[int, DIGITS, Query(ge=0, le=1 << 53)]
 _NOTHING: Final[Mapping[str, Any]] = MappingProxyType(
     {"findings": (), "lines": (), "no_output": "", "memory": None, "about": ""}
 )

@@ -14,7 +14,7 @@ from corral.slurm.rest.past_jobs import MOST, Past
 from corral.web import schemas
 from corral.web.routes.jobs import page_of
 from corral.web.slurm.search import ORDERS, ordered, parse
-from corral.web.state import Here, Viewer, poller_of
+from corral.web.state import DIGITS, Here, Viewer, poller_of
 
 router = APIRouter(prefix="/api/past", tags=["jobs"])
 DAY_S: Final = 86400
@@ -29,8 +29,8 @@ async def past(  # noqa: PLR0917  # FastAPI calls it by name
     q: Annotated[str, Query(max_length=300)] = "",
     by: Annotated[str, Query(max_length=20)] = "end_at",
     down: bool = True,
-    limit: Annotated[int, Query(ge=1, le=1000)] = 100,
-    offset: Annotated[int, Query(ge=0, le=10_000_000)] = 0,
+    limit: Annotated[int, DIGITS, Query(ge=1, le=1000)] = 100,
+    offset: Annotated[int, DIGITS, Query(ge=0, le=10_000_000)] = 0,
     arrays: bool = False,
 ) -> dict[str, Any]:
     """One page of the jobs that ended in the last days; ``cut``: older ones are left out.

@@ -30,11 +30,13 @@ PATIENCE_S: Final = 45.0
 
 @dataclass(slots=True)
 class _Kept:
-    """One viewer's answer to one question."""
+    """One viewer's answer to one question; the last one that had jobs, and when that was."""
 
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     until: float = 0.0
     answer: Past | CorralError | None = None
+    last: tuple[Job, ...] = ()
+    at: float = 0.0
 
 
 class PastJobs:
@@ -44,7 +46,7 @@ class PastJobs:
         rest: how Slurm is asked.
         spare: how else, where that has no accounting (an old slurmrestd); None: not at all.
         clock: seconds that only grow.
-        gpus: whether the cluster has GPUs.
+        uncounted: whether the cluster may have GPUs that accounting does not count.
     """
 
     def __init__(
@@ -53,12 +55,12 @@ class PastJobs:
         spare: Slurm | None = None,
         clock: Callable[[], float] = time.monotonic,
         *,
-        gpus: Callable[[], bool] = lambda: True,
+        uncounted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._rest = rest
         self._spare = spare
         self._clock = clock
-        self._gpus = gpus
+        self._uncounted = uncounted
         self._kept: dict[tuple[str, int, str], _Kept] = {}
         self._few = asyncio.Semaphore(AT_ONCE)
 
@@ -77,6 +79,8 @@ class PastJobs:
             if self._clock() >= kept.until:
                 kept.answer, lasts = await self._past(login, days, user)
                 kept.until = self._clock() + lasts
+                if isinstance(kept.answer, Past):
+                    kept.last, kept.at = kept.answer.jobs, time.time()
         if isinstance(kept.answer, Past):
             return kept.answer
         raise kept.answer or _slow()
@@ -89,11 +93,21 @@ class PastJobs:
         """
         try:
             job = job_of(await self.ask(lambda slurm: slurm.past_tasks(login, job_id)), job_id)
-            return job and settled(Past((job,)), gpus=self._gpus()).jobs[0]
+            return job and settled(Past((job,)), uncounted=self._uncounted()).jobs[0]
         except CorralError as error:
             if error.code is Code.NOT_FOUND:
                 return None
             raise
+
+    def kept(self, login: Login, job_id: int) -> tuple[Job, float] | None:
+        """A job as one of the viewer's lists had it last, and when that was; asks nobody."""
+        lists = sorted(
+            (kept for (user, *_), kept in self._kept.items() if user == login.user),
+            key=lambda kept: kept.at,
+            reverse=True,
+        )
+        jobs = ((job_of(kept.last, job_id), kept.at) for kept in lists)
+        return next(((job, at) for job, at in jobs if job), None)
 
     async def tasks(self, login: Login, array: int) -> tuple[Job, ...]:
         """The tasks of an array.
@@ -114,7 +128,7 @@ class PastJobs:
     async def _past(self, login: Login, days: int, user: str) -> tuple[Past | CorralError, float]:
         try:
             past = await self.ask(lambda slurm: slurm.past(login, days, user))
-            return settled(past, gpus=self._gpus()), KEEP_S
+            return settled(past, uncounted=self._uncounted()), KEEP_S
         except CorralError as error:
             return error, KEEP_TROUBLE_S
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.slurm.tres import listed
 from corral.web.slurm.job_reader import JobReader
 from corral.web.slurm.slurmrest import Login, Slurm, dumps
 from corral.web.slurm.snapshot import Snapshot, delta
@@ -339,6 +340,12 @@ class Pollers:
     def watched(self) -> int:
         """How many of them poll for viewers."""
         return sum(poller.watched for poller in self._pollers.values())
+
+    @property
+    def counts_gpus(self) -> bool:
+        """Whether a node was seen whose TRES have GPUs: Slurm tracks them then for jobs, too."""
+        seen = (node for poller in self._pollers.values() for node in poller.now.nodes.values())
+        return any(listed(node.tres) is not None for node in seen)
 
     def _drop_unused(self) -> None:
         """Forget pollers of users who are gone: each holds all jobs and nodes."""

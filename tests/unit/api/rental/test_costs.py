@@ -35,7 +35,7 @@ def marked(text: str) -> str:
 def read_jobs(text: str) -> tuple[tuple[JobUse, ...], int]:
     """Uses in accounting's answer, and how many records cannot be read."""
     listed, unread = past_jobs(MARK, 7).parse(text)
-    uses, odd = uses_of(listed, gpus=True)
+    uses, odd = uses_of(listed, uncounted=True)
     return uses, unread + odd
 
 

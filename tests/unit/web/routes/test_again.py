@@ -85,13 +85,50 @@ def test_a_script_comes_from_slurmctld_else_from_accounting(
         "sacct": f"echo 'Batch Script for 5'; echo '{line}'; "
         + (there if kept == "accounting" else "echo NONE"),
     }
-    for name, program in programs.items():
+    ran = job_script(tmp_path, programs["scontrol"], programs["sacct"])
+    assert ran.stdout.strip("\n") == text.strip("\n")
+
+
+FORGOTTEN = "echo 'job script retrieval failed: Invalid job id specified' >&2"
+SILENT = "echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2"
+NONE = f"echo 'Batch Script for 5'; echo '{'-' * 80}'; echo NONE"
+
+
+@pytest.mark.parametrize(
+    ("scontrol", "sacct", "known"),
+    [
+        (FORGOTTEN, NONE, True),
+        (FORGOTTEN, "echo 'Slurm accounting storage is disabled' >&2; exit 1", True),
+        (FORGOTTEN, "echo 'sacct: error: Problem talking to the database' >&2; exit 1", False),
+        (FORGOTTEN, "exit 124", False),
+        (SILENT, NONE, False),
+        ("exit 124", NONE, False),
+    ],
+)
+def test_a_script_that_nobody_could_look_for_is_unknown(
+    tmp_path: Path, scontrol: str, sacct: str, known: bool
+) -> None:
+    """scontrol 24.11 ends with status 0 whatever it could not do."""
+    ran = job_script(tmp_path, scontrol, sacct)
+    assert (ran.stdout.strip("\n"), ran.returncode == 0) == ("", known)
+
+
+def job_script(tmp_path: Path, scontrol: str, sacct: str) -> subprocess.CompletedProcess[str]:
+    for name, program in {"scontrol": scontrol, "sacct": sacct}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{program}\n")
         (tmp_path / name).chmod(0o755)
     script = str(call("jobs/user.sh", "job_script", 5, 1000))
     env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    ran = subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
-    assert ran.stdout.strip("\n") == text.strip("\n")
+    return subprocess.run(["sh", "-c", script], env=env, capture_output=True, text=True)
+
+
+def test_of_an_array_accounting_has_one_script(tmp_path: Path) -> None:
+    """sacct --batch-script prints that of each task (24.11)."""
+    script = "#!/bin/sh\n# -----------\nBatch Script for nobody\nexit 3\n"
+    (tmp_path / "text").write_text(script)
+    each = f"echo Batch Script for 5_$task; echo {'-' * 80}; cat {tmp_path}/text"
+    ran = job_script(tmp_path, FORGOTTEN, f"for task in 0 1 2; do {each}; done")
+    assert (ran.stdout, ran.returncode) == (script, 0)
 
 
 def test_the_program_of_an_uploaded_job(hostile_tmp_path: Path) -> None:

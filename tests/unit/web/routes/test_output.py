@@ -208,6 +208,46 @@ def test_a_job_is_shown_as_it_was_last_seen_while_slurm_does_not_answer(known: b
     run(work())
 
 
+@pytest.mark.parametrize("listed", [True, False])
+def test_a_forgotten_jobs_page_does_not_wait_for_slurmctld(
+    monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    """Of a job that only accounting has, the page was blank for 20 s while slurmctld was gone."""
+    monkeypatch.setattr(jobs, "LAST_KNOWN_S", 0.05)
+
+    async def work() -> None:
+        async with Page(FakeRest(), poll_s=0.01) as page:
+            await page.login()
+            state = page.app.state.corral
+            if listed:
+                number = (await page.get("past?days=7")).json()["rows"][0][0]
+            else:
+                number = page.rest.bodies["past-job"]["body"]["jobs"][0]["job_id"]
+
+            async def frozen(*_: object) -> Job | None:
+                await asyncio.Event().wait()
+                return None
+
+            monkeypatch.setattr(state.rest, "job", frozen)
+            if listed:  # what the list knows is shown at once: accounting is asked nothing
+                monkeypatch.setattr(state.past, "job", frozen)
+            reply = await asyncio.wait_for(page.get(f"jobs/{number}"), 20)
+            assert reply.status_code == 200, reply.text
+            assert abs(reply.json()["known_at"] - time.time()) < 60
+            assert (reply.json()["id"], reply.json()["forgotten"]) == (number, False)
+            await page.login("ada")
+            monkeypatch.setattr(state.past, "job", frozen)
+            monkeypatch.setattr(jobs, "ACCOUNTING_S", 0.05)
+            reply = await asyncio.wait_for(page.get(f"jobs/{number}"), 20)
+            assert reply.status_code == 504, "another viewer's list is not shown"
+
+    run(work())
+
+
+def test_the_waits_for_a_job_are_bounded() -> None:
+    assert jobs.LAST_KNOWN_S + jobs.ACCOUNTING_S < 5
+
+
 def test_nobody_waits_long_for_a_job_that_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "LAST_KNOWN_S", 0.05)
 

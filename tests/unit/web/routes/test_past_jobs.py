@@ -197,7 +197,7 @@ def test_the_helper_reads_a_forgotten_jobs_output_for_its_owner_alone(
     monkeypatch.setattr(as_user, "SlurmRest", lambda _: slurm)
     request = as_user.Request(token=rest.login(user), do=do, job=28)
     asked = as_user._accepted(request, Settings(cluster="lab", rest="http://slurm"), spec())
-    if user == "kim" and do in {"log", "extras"}:
+    if user == "kim" and do != "requeue":
         login, job = run(asked)
         assert (login.user, job.id, job.stdout) == ("kim", 28, "/tmp/six-28.log")
         return
@@ -318,6 +318,35 @@ def test_by_commands(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(CorralError) as raised:
             await slurm.past_tasks(KIM, 7)
         assert raised.value.code is Code.NOT_FOUND
+
+    run(work())
+
+
+@pytest.mark.parametrize("tracked", [True, False])
+def test_gpus_of_a_job_alone(tracked: bool) -> None:
+    """A job without GPUs was shown with "? GPUs" though its AllocTRES is complete."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        for node in rest.bodies["nodes"]["body"]["nodes"]:
+            node["tres"] = "cpu=4,mem=900M,billing=4" + (",gres/gpu=2" if tracked else "")
+        (record, *_) = rest.bodies["past-job"]["body"]["jobs"]
+        for which in ("allocated", "requested"):
+            record["tres"][which] = [{"type": "cpu", "name": "", "id": 1, "count": 4}]
+        async with Page(rest) as page:
+            await page.login()
+            await page.get("nodes")
+            job = (await page.get(f"jobs/{record['job_id']}")).json()
+            assert (job["forgotten"], job["gpus"], job["gpus_exact"]) == (True, 0, tracked)
+
+    run(work())
+
+
+def test_corrals_own_clusters_count_gpus() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=spec()) as page:
+            kept = page.app.state.corral.past
+            assert kept._uncounted() is False
 
     run(work())
 

@@ -500,7 +500,9 @@ export class JobPage extends Component {
     if (!job)
       return [
         el("p", { key: "back" }, h(Back, null)),
-        failure ? h(FailureCard, { failure }) : null,
+        failure
+          ? h(FailureCard, { failure })
+          : el("p", { key: "asked", class: "dim" }, `Asking Slurm for job ${this.id} …`),
       ];
     const { me } = this.props;
     return [

@@ -1085,7 +1085,7 @@ export class SubmitCard extends Component {
 
 /** @param {{ me: api.Me, query: URLSearchParams }} props */
 export function SubmitPage({ me, query }) {
-  const job = Number(query.get("again")) || 0;
+  const job = encodeURIComponent(query.get("again") ?? "");
   /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
   const load = () => Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again`) : null]);
   const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>
