@@ -707,25 +707,31 @@ class LogFile(TypedDict):
     trouble: str
 
 
-class LogTask(TypedDict):
-    """A task of an array that has begun: its job's number, and its number in the array."""
+class ArrayTask(TypedDict):
+    """A task of an array with its own record: its job's number, and its number in the array."""
 
     id: int
     label: str
     task: int
     state: str
+    kind: Kind
+    waiting: bool
+
+
+class ArrayTasks(TypedDict):
+    """An array with its tasks: the first ones of total, and of those that failed."""
+
+    array: ArrayRow
+    tasks: list[ArrayTask]
+    total: int
+    failed: list[ArrayTask]
 
 
 class LogFiles(TypedDict):
-    """The files of a job, and the tasks of its array; the first ones of tasks_total.
-
-    left_out: ranks that are not listed.
-    """
+    """The files of a job. left_out: ranks that are not listed."""
 
     files: list[LogFile]
     left_out: int
-    tasks: list[LogTask]
-    tasks_total: int
 
 
 class LogPiece(TypedDict):

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import PurePosixPath
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
 
 from corral import api
@@ -32,10 +32,12 @@ from corral.web.routes.jobs import (
     fields_of_script,
     own_commands,
     own_job,
+    records_of_array,
     submission_of,
 )
 from corral.web.routes.my_work import limits_of
 from corral.web.routes.policy import asked
+from corral.web.slurm.arrays import all_tasks
 from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
@@ -150,22 +152,30 @@ def _template(file: dict[str, Any]) -> dict[str, Any]:
 
 
 @router.get("/{job_id}/again", response_model=schemas.JobAgain)
-async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
+async def again(
+    job_id: JobId,
+    session: Viewer,
+    state: Here,
+    whole: Annotated[bool, Query(description="All tasks of the array that it is of.")] = False,
+) -> Any:
     """One's own job as a filled form, or as a script with all of its options; with what is missing.
 
     A job that ``corral run`` or the form submitted is the form again. Others are their script, with
     a line for each option of their command line.
     """
     record = await own_job(state, session, job_id)
+    tasks = ""
+    if whole and record.array:
+        tasks = all_tasks(await records_of_array(state, session, record))
     async with state.questions.turn(session.user):
         recorded = await own_commands(state).recorded(session.login, record)
     form, notes = dict[str, Any](), dict[str, str]()
     if recorded.job and not await why_no_form(state, session):
-        form, notes = form_of(record, recorded)
+        form, notes = form_of(record, recorded, whole=bool(tasks))
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
     line = recorded.submit_line or record.submit_line
-    made = await asyncio.to_thread(resubmission, record, recorded.script, line)
+    made = await asyncio.to_thread(resubmission, record, recorded.script, line, tasks)
     if recorded.job:
         made.notes["script"] = (
             f"Corral made this script; it writes into the folder of job {record.id}"
@@ -185,8 +195,16 @@ def _named(record: Job) -> dict[str, Any]:
     return {"id": record.id, "label": record.label, "name": record.name, "workdir": record.workdir}
 
 
-def form_of(record: Job, recorded: api.Recorded) -> tuple[dict[str, Any], dict[str, str]]:
-    """What was filled in that is not as it would be anyway, and what is to be stated of it."""
+def form_of(
+    record: Job, recorded: api.Recorded, *, whole: bool = False
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was filled in that is not as it would be anyway, and what is to be stated of it.
+
+    Args:
+        record: the job.
+        recorded: what it was.
+        whole: all tasks of its array are submitted again.
+    """
     fields, notes = filled_in(recorded.job)
     fields.pop("script", None)
     script = str(recorded.job.get("script") or "")
@@ -198,7 +216,7 @@ def form_of(record: Job, recorded: api.Recorded) -> tuple[dict[str, Any], dict[s
         notes["script"] = f"{script} was uploaded, and its copy is not there any more"
     if recorded.job.get("environment"):
         notes["options"] = f"not carried over: environment {recorded.job['environment']}"
-    label = array_label(record.label)
+    label = None if whole else array_label(record.label)
     if label and label.task is not None and fields.get("array"):
         fields["array"] = str(label.task)
         notes["array"] = f"task {label.task} of array {label.array} alone"

@@ -1,7 +1,6 @@
 // The text of a log as a terminal shows it in the end.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sameArray } from "../../../../src/corral/web/static/js/logs/log.js";
 import { logPath, plainText } from "../../../../src/corral/web/static/js/logs/logsearch.js";
 import * as log from "../../../../src/corral/web/static/js/logs/logtext.js";
 
@@ -109,16 +108,6 @@ test("names, sizes and addresses", () => {
   assert.equal(logPath(3, "", { file: "all" }), "jobs/3/log?file=all");
   assert.equal(logPath(3, "search", { text: "a&b" }), "jobs/3/log/search?text=a%26b");
   assert.equal(plainText(`5%\r${ESC}[31mdone${ESC}[0m`), "done");
-});
-
-test("a task that an address names is of the job's array or left out", () => {
-  const tasks = [{ label: "12_3" }, { label: "12_4" }];
-  assert.equal(sameArray("12_[5-9]", tasks), true);
-  assert.equal(sameArray("12_7", tasks), true);
-  assert.equal(sameArray("5", tasks), false);
-  assert.equal(sameArray("1_2", tasks), false);
-  assert.equal(sameArray("12_7", []), false);
-  assert.equal(sameArray("77", []), false);
 });
 
 test("a text in parts of so many lines", () => {

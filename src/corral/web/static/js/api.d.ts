@@ -77,6 +77,24 @@ export interface ArrayRow {
   counts: StateCount[];
 }
 
+/** A task of an array with its own record: its job's number, and its number in the array. */
+export interface ArrayTask {
+  id: number;
+  label: string;
+  task: number;
+  state: string;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  waiting: boolean;
+}
+
+/** An array with its tasks: the first ones of total, and of those that failed. */
+export interface ArrayTasks {
+  array: ArrayRow;
+  tasks: ArrayTask[];
+  total: number;
+  failed: ArrayTask[];
+}
+
 /** A job's batch script. */
 export interface BatchScript {
   script: string;
@@ -688,14 +706,10 @@ export interface LogFile {
   trouble: string;
 }
 
-/** The files of a job, and the tasks of its array; the first ones of tasks_total.
-
-left_out: ranks that are not listed. */
+/** The files of a job. left_out: ranks that are not listed. */
 export interface LogFiles {
   files: LogFile[];
   left_out: number;
-  tasks: LogTask[];
-  tasks_total: number;
 }
 
 /** A line with the text that was searched: its first byte, its number from 0. */
@@ -731,14 +745,6 @@ export interface LogPiece {
   text: string;
   again: boolean;
   trouble: string;
-}
-
-/** A task of an array that has begun: its job's number, and its number in the array. */
-export interface LogTask {
-  id: number;
-  label: string;
-  task: number;
-  state: string;
 }
 
 /** The session ended; leave: where the provider's login ends, "" for nowhere. */

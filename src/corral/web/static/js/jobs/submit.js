@@ -987,8 +987,10 @@ export class SubmitCard extends Component {
     this.setState(change, () => {
       const { mode: by, template } = this.state;
       const again = String(this.props.again?.id ?? "");
-      const chosen = { again, by, template: template ? keyOf(template) : "" };
-      keepAddress(addressOf("submit", chosen, { again: "", by: this.usual, template: "" }));
+      const whole = this.props.query.get("whole") ?? "";
+      const chosen = { again, whole, by, template: template ? keyOf(template) : "" };
+      const usual = { again: "", whole: "", by: this.usual, template: "" };
+      keepAddress(addressOf("submit", chosen, usual));
     });
   }
 
@@ -998,8 +1000,9 @@ export class SubmitCard extends Component {
    * @returns {Draft<any>}
    */
   draft(form) {
-    const { me, again } = this.props;
-    return new Draft(me.user, `${form} ${again?.id ?? ""}`.trim());
+    const { me, again, query } = this.props;
+    const whole = query.get("whole") ? " whole" : "";
+    return new Draft(me.user, `${form} ${again?.id ?? ""}${whole}`.trim());
   }
 
   /** @param {Draft<any>} draft */
@@ -1076,7 +1079,9 @@ export class SubmitCard extends Component {
   render() {
     const { form, me, again } = this.props;
     const draft = this.draft("script");
-    const title = again ? `Submit job ${again.label} again` : "Submit a job";
+    const what =
+      again && (this.props.query.get("whole") ? `array ${again.id}` : `job ${again.label}`);
+    const title = what ? `Submit ${what} again` : "Submit a job";
     return card(
       title,
       [
@@ -1100,8 +1105,10 @@ export class SubmitCard extends Component {
 export function SubmitPage({ me, query }) {
   const job = Number(query.get("again")) || 0;
   /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
-  const load = () => Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again`) : null]);
+  const whole = query.get("whole") ? "?whole=true" : "";
+  const load = () =>
+    Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again${whole}`) : null]);
   const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>
     h(SubmitCard, { form, again, me, query });
-  return h(Loaded, { key: job, load, view });
+  return h(Loaded, { key: `${job}${whole}`, load, view });
 }
