@@ -691,10 +691,16 @@ class JobPreview(TypedDict):
 
 
 class ExpectedStart(TypedDict):
-    """When and where Slurm would start a job as the cluster is now; None: it gives no time."""
+    """When and where Slurm would start a job as the cluster is now; None: it gives no time.
+
+    waits: what of a limit must become free before, "" for nothing; beyond: why a script alone
+    exceeds a limit, by its field or the option of sbatch.
+    """
 
     start_at: int | None
     nodes: str
+    waits: str
+    beyond: dict[str, str]
 
 
 class LogFile(TypedDict):

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import PurePosixPath
+from types import MappingProxyType
 from typing import Annotated, Any, Final, cast
 
 from fastapi import APIRouter, Query, Request
@@ -14,11 +15,22 @@ from pydantic import ValidationError
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.jobs.limits import partition_name
+from corral.jobs.allowances import (
+    Allowance,
+    against_allowances,
+    demand_of,
+    demand_of_options,
+    waits_for,
+)
+from corral.jobs.limits import nodes_for, partition_name, refuse
+from corral.roles.machine.people import limits_declared
 from corral.slurm.array_tasks import array_label
+from corral.slurm.directives import command_options, directives
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
 from corral.slurm.rest.adapters import NEWEST
+from corral.slurm.rest.commands import sbatch_of
+from corral.slurm.rest.write import Submission
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
@@ -38,7 +50,14 @@ from corral.web.routes.jobs import (
 from corral.web.routes.my_work import limits_of
 from corral.web.routes.policy import asked
 from corral.web.slurm.arrays import all_tasks
-from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
+from corral.web.slurm.choices import (
+    Charge,
+    account_choices,
+    allowances,
+    partition_choices,
+    qos_choices,
+)
+from corral.web.slurm.snapshot import Snapshot
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
 from corral.web.users.worker_process import FilledJob
@@ -304,23 +323,55 @@ async def preview(fields: dict[str, Any], session: Changer, state: Here) -> dict
 
 
 @router.post("/expected", response_model=schemas.ExpectedStart)
-async def expected(fields: dict[str, Any], session: Changer, state: Here) -> dict[str, Any]:
+async def expected(
+    request: Request, fields: dict[str, Any], session: Changer, state: Here
+) -> dict[str, Any]:
     """When Slurm would start the job of a filled form, by ``sbatch --test-only`` as the viewer.
 
     ``start_at`` is null where Slurm gives no time. What Slurm or the cluster would refuse is an
-    error, with its field where it is about one. Nothing is submitted.
+    error, with its field where it is about one. Nothing is submitted. ``waits`` is what of a limit
+    must become free before, ``beyond`` has the fields of a script that alone exceed one: Slurm
+    would leave it pending. A form that does is refused.
 
     A batch script (``script`` begins with ``#!``) has the fields of ``POST /api/jobs``.
     """
     if str(fields.get("script", "")).startswith("#!"):
-        return await _expected_of_script(fields, session, state)
+        return await _expected_of_script(request, fields, session, state)
     job = (await _filled(fields, session, state)).spec
+    waits = await _within_limits(request, session, state, job)
     async with state.questions.turn(session.user):
-        return asdict(await own_commands(state).expected(session.login, job))
+        expected_start = await own_commands(state).expected(session.login, job)
+    return {**asdict(expected_start), "waits": waits, "beyond": {}}
+
+
+async def _within_limits(request: Request, session: Session, state: State, job: api.JobSpec) -> str:
+    """What of a limit the job has to wait for, "" for nothing.
+
+    Raises:
+        CorralError: USAGE, it alone is beyond a limit, with its fields.
+    """
+    spec = _spec(state)
+    if not limits_declared(spec):
+        return ""
+    partition = partition_name(job, spec)
+    charge = Charge(session.user, job.account or "", job.qos or "", partition)
+    now, allowed = await _allowed(request, session, state, charge)
+    wants = demand_of(job, nodes_for(job, partition, now.nodes.values()))
+    refuse(against_allowances(wants, allowed))
+    return waits_for(wants, allowed)
+
+
+async def _allowed(
+    request: Request, session: Session, state: State, charge: Charge
+) -> tuple[Snapshot, list[Allowance]]:
+    now = await poller_of(request, session).fresh()
+    members = await asked(state, session, questions.ASSOCIATIONS)
+    limits = await limits_of(state, session.user, session, now)
+    return now, allowances(charge, members.value or (), limits["rows"])
 
 
 async def _expected_of_script(
-    fields: dict[str, Any], session: Session, state: State
+    request: Request, fields: dict[str, Any], session: Session, state: State
 ) -> dict[str, Any]:
     try:
         batch = Script.model_validate(fields)
@@ -331,7 +382,38 @@ async def _expected_of_script(
     job = await asyncio.to_thread(submission_of, batch, NEWEST)
     async with state.questions.turn(session.user):
         with fields_of_script():
-            return asdict(await own_commands(state).script_expected(session.login, job))
+            start = await own_commands(state).script_expected(session.login, job)
+    return {**asdict(start), **await _limits_of_script(request, session, state, job)}
+
+
+_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "gpus_per_node": "gpus",
+        "time": "minutes",
+        "cpus_per_rank": "cpus-per-task",
+    }
+)
+"""The field next to a script, or the option of sbatch, for a field of the form."""
+
+
+async def _limits_of_script(
+    request: Request, session: Session, state: State, job: Submission
+) -> dict[str, Any]:
+    spec = state.spec
+    if spec is not None and not limits_declared(spec):
+        return {"waits": "", "beyond": {}}
+    given, _ = command_options(sbatch_of(job)[1:])
+    options = {o.name: o.value for o in (*directives(job.script), *given) if not o.fault}
+    partition = options.get("partition", "")
+    if not partition and spec is not None:
+        partition = partition_name(api.JobSpec(command=("true",)), spec)
+    charge = Charge(session.user, options.get("account", ""), options.get("qos", ""), partition)
+    now, allowed = await _allowed(request, session, state, charge)
+    nodes = [node for node in now.nodes.values() if partition in node.partitions]
+    wants = demand_of_options(options, nodes)
+    faults = against_allowances(wants, allowed)
+    beyond = {_OPTIONS.get(f.field, f.field) or "limit": f"{f.reason}: {f.instead}" for f in faults}
+    return {"waits": "" if beyond else waits_for(wants, allowed), "beyond": beyond}
 
 
 @router.post("/spec", response_model=schemas.SubmittedJob)
@@ -340,6 +422,7 @@ async def submit_spec(
 ) -> Any:
     """Submit a filled form as ``corral run`` does, as the session's user."""
     job = (await _filled(fields, session, state)).spec
+    await _within_limits(request, session, state, job)
     async with state.questions.turn(session.user):  # each is a process on the controller
         sent = own_commands(state).submit(session.login, job)
         number = await audited(state, session, "submit", job.title, sent)

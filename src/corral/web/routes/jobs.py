@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api, durations
 from corral.errors import Code, CorralError
+from corral.jobs.allowances import MOST_TASKS
 from corral.runtime.tasks import concurrently
 from corral.slurm.array_tasks import array_tasks, without_limit
 from corral.slurm.directives import Directive, directives, nodes_of
@@ -33,7 +34,7 @@ from corral.slurm.rest.write import faults_of
 from corral.slurm.tres import asked
 from corral.web import schemas
 from corral.web.openapi import file_of
-from corral.web.routes.my_work import busy_gpus
+from corral.web.routes.my_work import busy_gpus, why_pending
 from corral.web.routes.view import packed_of
 from corral.web.slurm.arrays import array_rows, array_tasks_of, page_of_groups
 from corral.web.slurm.choices import filter_words
@@ -76,8 +77,6 @@ ACCOUNTING_S: Final = 5.0
 KEEP_TASKS_S: Final = 20.0
 MOST_DAYS: Final = 30
 """How far back metrics are asked for how busy the GPUs of an ended job were."""
-MOST_TASKS: Final = 100_000
-"""Of an array whose tasks overlap: they are made to be counted."""
 _AT_ONCE: Final = re.compile(r"[0-9]{1,10}")
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
@@ -313,8 +312,10 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     forgotten = record is None
     record = record or await _past(state, session, job_id)
     mine = record.user == session.user
+    why = record.why if known_at else await why_pending(state, session, record)
     return {
         **job_fields(record),
+        "why": why,
         "mine": mine,
         "may": mine or session.operates,
         "forgotten": forgotten,

@@ -283,10 +283,15 @@ export interface EntryField {
   required: boolean;
 }
 
-/** When and where Slurm would start a job as the cluster is now; None: it gives no time. */
+/** When and where Slurm would start a job as the cluster is now; None: it gives no time.
+
+waits: what of a limit must become free before, "" for nothing; beyond: why a script alone
+exceeds a limit, by its field or the option of sbatch. */
 export interface ExpectedStart {
   start_at: number | null;
   nodes: string;
+  waits: string;
+  beyond: Record<string, string>;
 }
 
 /** Environment, tracked run and recordings of a job. */

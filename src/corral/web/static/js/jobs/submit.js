@@ -260,7 +260,10 @@ export function StartWords({ expected, now = Date.now() / 1000 }) {
   const words = (/** @type {string} */ text) => el("p", { class: "dim", role: "status" }, text);
   if (expected === null) return words("Slurm is asked when it would start…");
   if (typeof expected === "string") return words(`When it would start is unknown: ${expected}`);
-  const { start_at: at, nodes } = expected;
+  const { start_at: at, nodes, waits } = expected;
+  if (Object.keys(expected.beyond).length)
+    return words("As the limits are, Slurm would not start it.");
+  if (waits) return words(`It waits until ${waits}.`);
   const where = nodes ? ` on ${nodes}` : "";
   if (at === null) return words("Slurm does not report when it would start.");
   if (at <= now + SOON_S) return words(`Slurm would start it now${where}.`);
@@ -649,7 +652,7 @@ function Refusal({ wrong, lines }) {
   return el(
     "div",
     { class: "reason", role: "alert" },
-    wrong || "Slurm refuses what these lines ask for.",
+    wrong || "Slurm refuses what these lines ask for, or would not start it.",
     items.length ? el("ul", null, items) : null,
   );
 }
@@ -832,7 +835,7 @@ class ScriptForm extends Component {
     const answer = call("jobs/expected", body);
     this.newestStart.take(
       answer,
-      (expected) => this.setState({ expected }),
+      (expected) => this.setState({ expected, faults: expected.beyond }),
       (failure) => {
         if (failure.code === "slurm-refused" || Object.keys(failure.fields).length) {
           this.failed(failure);
