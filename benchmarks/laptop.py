@@ -25,6 +25,8 @@ from benchmarks.machine import machine
 
 REPO = Path(__file__).parents[1]
 CORRAL = Path(sys.executable).with_name("corral")
+# An installed Corral has its bytecode.
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 START, SRUN = "start of Corral (`corral lint`)", "bare `srun -N3` on the controller"
 UP = "up, image there, all checks"
 AIMS = {
@@ -59,7 +61,9 @@ def corral(folder: Path, *args: str) -> float:
         SystemExit: it failed.
     """
     begin = time.perf_counter()
-    done = subprocess.run([CORRAL, *args], cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [CORRAL, *args], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
+    )
     if done.returncode != 0:
         raise SystemExit(f"corral {' '.join(args)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
     return time.perf_counter() - begin
@@ -71,7 +75,12 @@ def timed_run(folder: Path, file: str) -> tuple[float, float]:
     begin = time.perf_counter()
     first, ends = 0.0, list[float]()
     with subprocess.Popen(
-        argv, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        argv,
+        cwd=folder,
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     ) as job:
         for line in job.stdout or ():
             if "hello from" in line:

@@ -34,7 +34,7 @@ def _count(kind: str, name: str, count: int) -> dict[str, Any]:
     return {"type": kind, "name": name, "id": 1, "count": count}
 
 
-class _Past:
+class Past:
     """Ended jobs like the recorded ones, that ended in the last hours."""
 
     def __init__(self, rest: DeskRest) -> None:
@@ -122,7 +122,7 @@ def desk() -> Iterator[Desk]:
     for entry in rest.bodies["associations"]["body"]["associations"]:
         if entry["user"] == "kim" and entry["account"] == "vision":
             entry["max"]["tres"]["total"] = [_count("cpu", "", 256), _count("gres", "gpu", 12)]
-    _Past(rest)
+    Past(rest)
     with served(rest) as made:
         made.app.state.corral.figures = Metrics()
         yield made

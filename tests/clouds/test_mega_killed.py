@@ -102,8 +102,13 @@ def points(life: Life) -> list[tuple[int, tuple[str, ...]]]:
 
 
 def killed(
-    reference: Life, point: tuple[int, tuple[str, ...]], folder: Path, patch: pytest.MonkeyPatch
+    reference: Life,
+    point: tuple[int, tuple[str, ...]],
+    folder: Path,
+    patch: pytest.MonkeyPatch,
+    removed: bool | None = None,
 ) -> None:
+    """``removed``: ``down`` comes first; None: of every second step."""
     number, who = point
     life = Life(folder, patch, {"step": number, "who": who})
     try:
@@ -113,8 +118,7 @@ def killed(
         name = json.loads((folder / "killed.json").read_text())["name"]
         where = f"{where.strip()}, {name}\n"
         assert first == (-signal.SIGKILL if "corral" in who else 1), where + life.output()
-        removed = number % 2
-        if removed:
+        if number % 2 if removed is None else removed:
             taken_down(life, where)
         ended = life.run("up", "down")
         assert ended == 0, where + life.output()
@@ -161,6 +165,16 @@ def test_killed_at_a_step_that_is_drawn(
     with capsys.disabled():
         print(f"\nCORRAL_TEST_SEED={seed}: SIGKILL to {' and '.join(who)} at step {point[0]}")
     killed(reference, point, tmp_path / "life", monkeypatch)
+
+
+@pytest.mark.parametrize("removed", [False, True])
+def test_a_controller_that_terraform_forgot_is_made_again(
+    removed: bool, reference: Life, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All machines are there by then, its nodes too, and yet ``up`` has to run gcluster."""
+    made = ".controller made"
+    number = next(s["step"] for s in reference.steps() if s["name"].endswith(made))
+    killed(reference, (number, ("gcluster",)), tmp_path / "life", monkeypatch, removed)
 
 
 @pytest.mark.slow

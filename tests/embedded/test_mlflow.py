@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import secrets
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
@@ -56,6 +58,26 @@ mlflow.set_tracking_uri(sys.argv[1])
 with mlflow.start_run(run_id=sys.argv[2]):
     mlflow.log_text("weights", "model.txt")
 print(mlflow.artifacts.load_text(f"runs:/{sys.argv[2]}/model.txt"))
+"""
+
+# The clock of what is logged goes by the steps: one of 2 s, two with an evaluation.
+TRAINED = """\
+import types
+from corral import track
+now = [1700000000.0]
+track.time = types.SimpleNamespace(time=lambda: now[0])
+with track.start_run("measured"):
+    for step in range(0, 200, 10):
+        track.log_metrics({"loss": 1 / (step + 1)}, step=step)
+        now[0] += 20.0 if step not in (50, 100) else 200.0
+"""
+OFFERS = Path(__file__).parents[1] / "recorded" / "offers"
+TRAIN = """\
+steps: 20000
+parameters: 1.0e+9
+measured: {gpu: H100 SXM, gpus: 8, history: steps.json}
+links: [{gbps: 100}]
+deadline: 12h
 """
 
 
@@ -301,6 +323,38 @@ def test_the_pages_are_reached_through_a_tunnel(tracked: Live) -> None:
     with pytest.raises(CorralError) as caught:
         asyncio.run(refused())
     assert "mlflow: true" in caught.value.hint
+
+
+def test_a_measured_run_leads_to_an_advice(tracked: Live, tmp_path: Path) -> None:
+    """The commands of the guide (What would it cost to train this?), over the tunnel."""
+    script = tmp_path / "train.py"
+    script.write_text(TRAINED)
+    (tmp_path / "train.yaml").write_text(TRAIN)
+    assert run(tracked, script)[1].good
+    run_id = runs(tracked)[0]["info"]["run_id"]
+
+    def called(*words: str, uri: str) -> str:
+        env = {**os.environ, "MLFLOW_TRACKING_URI": uri}
+        ran = subprocess.run(
+            [sys.executable, *words], cwd=tmp_path, env=env, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    async def measured() -> str:
+        async with api.tracking_page(tracked.spec) as (url, _):
+            words = ("-m", "corral.track", "history", run_id, "loss")
+            return await asyncio.to_thread(lambda: called(*words, uri=url))
+
+    (tmp_path / "steps.json").write_text(asyncio.run(measured()))
+    prices = ("--offers", f"{OFFERS}/singly.json", "--offers", f"{OFFERS}/together.json")
+    printed = called("-m", "corral", "advise", "train.yaml", *prices, "--json", uri="")
+    advice = json.loads(printed)
+    assert "a step takes 2 s: the median of a run's logged steps" in advice["notes"]
+    best = advice["options"][0]
+    assert best["meets"] and best["sale"]["offer"]["type"] in advice["excerpt"]
+    alone = [o for o in advice["options"] if o["nodes"] == 1 and o["sale"]["offer"]["gpus"] == 8]
+    assert any(option["step"] == 2.0 for option in alone), alone
 
 
 def test_runs_are_kept_in_postgresql(tracked: Live, script: Path) -> None:

@@ -121,7 +121,7 @@ together() {
   ranks=$(awk -v n="$first" '$1 == n { print ($3 > 0 ? $3 : 1) }' "$work/nodes")
   gpus=$(awk -v n="$first" '$1 == n && $3 > 0 { print $3 }' "$work/nodes")
   cpus=$(fewest_cpus "$1")
-  address=$(node_address "$first")
+  address=$(corral_node_address "$first")
   set -- "$1" ${interface:+"NCCL_SOCKET_IFNAME=$interface" "GLOO_SOCKET_IFNAME=$interface"}
   at=$1
   shift

@@ -100,7 +100,7 @@ nodes_not_drained() {
 }
 
 # nodes_to_drain: as node_states, those that a drain is for: up, and neither people, a reboot nor power saving at work on them
-# (serviced in slurm/states/node_flags.yaml).
+# (serviced in slurm/states/node_flags.toml).
 nodes_to_drain() {
   node_states | awk '("+" $2 "+") !~ /[+](DOWN|ERROR|FUTURE|MAINT|MAINTENANCE|REBOOT_ISSUED|REBOOT_REQUESTED|POWER[A-Z_]*)[+]/'
 }

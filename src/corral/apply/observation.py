@@ -24,7 +24,7 @@ from corral.hosts.transport import Result, check
 from corral.inspect.facts import Facts, facts_inquiry, facts_of
 from corral.plan.make import resources_of
 from corral.spec.slurm.hostlist import fold
-from corral.state.base import DesiredStage, Resource, Seen, parse_probes, probes
+from corral.state.base import DesiredStage, Resource, Seen, parse_probes, probes, readings
 
 FACTS_KEY = "facts"
 """A node's facts are under this name next to its probes' answers, so that the plan's digest covers
@@ -127,7 +127,7 @@ async def read_probes(
 
 def inquiry_of(resources: tuple[Resource, ...], made: dict[int, Script]) -> Inquiry:
     """The questions about all these resources; ``made`` as of ``probes``."""
-    return Inquiry(probes(resources, made))
+    return Inquiry(probes(resources, made), before=readings(resources))
 
 
 def _probes(fleet: Fleet, stages: Sequence[DesiredStage]) -> dict[str, Inquiry]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from corral.hosts.quote import call, defined, sh
+from corral.hosts.quote import call, sh
 from corral.inspect.question import Answer, Question, pairs, text
 
 LOG_LINES: Final = 400
@@ -50,17 +50,7 @@ UNITS: Final = Answer("units", unit_states)
 
 def units(names: Sequence[str]) -> Question[dict[str, Unit]]:
     """The state of each unit: ``active``, ``failed``, ``inactive (masked: ...)`` ..."""
-    return UNITS.by(
-        sh(
-            '{unit_is}\nfor u in {units}; do s=$(unit_is "$u");'
-            ' case "$s:$(systemctl is-enabled "$u" 2>/dev/null)" in active:*) ;;'
-            # A masked unit cannot be started, and systemctl is-active does not show that.
-            ' *:masked*) s="$s (masked: systemctl unmask $u)";; esac;'
-            ' printf \'%s %s\\n\' "$u" "$s"; done',
-            unit_is=defined("state/services.sh", "unit_is"),
-            units=list(names),
-        ),
-    )
+    return UNITS.by(call("state/services.sh", "unit_states", list(names)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,11 +118,10 @@ def alone(names: Sequence[str]) -> Question[list[str]]:
     # /proc/PID/net is the network of that process, which may be another than the machine's.
     return ALONE.by(
         sh(
-            "for u in {units}; do"
-            " p=$(systemctl show -p MainPID --value $u 2>/dev/null);"
-            ' if [ "${{p:-0}}" -gt 0 ] && [ -r /proc/$p/net/fib_trie ] &&'
+            "set -- {units}; for p in $(systemctl show -p MainPID --value {units} 2>/dev/null); do"
+            ' if [ "$p" -gt 0 ] && [ -r /proc/$p/net/fib_trie ] &&'
             " ! awk '/host LOCAL/ && a !~ /^127\\./ {{ f = 1 }} {{ a = $2 }} END {{ exit !f }}'"
-            " /proc/$p/net/fib_trie; then echo $u; fi; done",
+            ' /proc/$p/net/fib_trie; then echo "$1"; fi; shift; done',
             units=list(names),
         ),
     )
@@ -175,11 +164,13 @@ def logs(unit: str) -> tuple[Question[str], ...]:
         lines=LOG_LINES,
     )
     own = sh(
-        "r=$(systemctl show -p Result --value {unit} 2>/dev/null);"
-        " p=$(systemctl show -p MainPID --value {unit} 2>/dev/null);"
-        " i=$(systemctl show -p InvocationID --value {unit} 2>/dev/null);"
-        ' set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'
-        ' if [ -n "$i" ]; then case "$(systemctl is-active {unit}):$r" in'
+        "a= p= i= r=; while IFS='=' read -r k v; do case $k in"
+        " ActiveState) a=$v;; MainPID) p=$v;; InvocationID) i=$v;; Result) r=$v;; esac;"
+        " done <<END\n"
+        "$(systemctl show -p ActiveState -p MainPID -p InvocationID -p Result {unit} 2>/dev/null)\n"
+        "END\n"
+        'set -- -q "_SYSTEMD_INVOCATION_ID=$i" _TRANSPORT=stdout {root} --no-pager -n {lines};'
+        ' if [ -n "$i" ]; then case "$a:$r" in'
         " active:*|reloading:*)"
         # What failed before the process that runs now began is over.
         ' a=$(($(ps -o etimes= -p "$p" 2>/dev/null || echo 0)));'

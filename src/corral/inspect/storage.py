@@ -59,10 +59,8 @@ def room(answer: str) -> tuple[Room, ...]:
 ROOM: Final = Question(
     "room",
     sh(
-        'for p in {folders}; do if [ -d "$p" ]; then'
-        ' df -Pk "$p" 2>/dev/null | awk -v p="$p" \'NR==2 {{print p, $4, $2}}\';'
-        ' df -Pi "$p" 2>/dev/null | awk -v p="$p" \'NR==2 && $2>0 {{print p":inodes", $4, '
-        "$2}}'; fi; done",
+        "df -k --output=file,avail,size,iavail,itotal {folders} 2>/dev/null | awk '"
+        'NR > 1 {{ print $1, $2, $3; if ($5 > 0) print $1 ":inodes", $4, $5 }}\'',
         folders=list(CHECKED),
     ),
     room,

@@ -30,6 +30,12 @@ RENDEZVOUS: Final = frozenset(
     | {"LOCAL_WORLD_SIZE", "CORRAL_JOB_FOLDER", "CORRAL_CHECKPOINTS", "CORRAL_PYTHON"}
 )
 
+SHELL_PREFIX: Final = "corral_"
+"""How each name of a job's own shell text begins: a user's variable so called would replace one."""
+
+OF_THE_SHELL: Final = frozenset({"IFS", "OLDPWD", "OPTIND", "PPID", "PWD"})
+"""A shell sets these itself (dash 0.5.12, bash 5.2): what is exported so reaches no rank."""
+
 
 def _no_nul(text: str) -> str:
     if "\0" in text:
@@ -38,10 +44,16 @@ def _no_nul(text: str) -> str:
 
 
 def _env(pairs: dict[str, str]) -> dict[str, str]:
-    taken = sorted(k for k in pairs if k in RENDEZVOUS or k.startswith("SLURM_"))
-    if taken:
+    own = sorted(k for k in pairs if k in RENDEZVOUS or k.startswith(("SLURM_", SHELL_PREFIX)))
+    if own:
         raise ValueError(
-            f"{', '.join(taken)}: Corral and Slurm set these in each rank; leave them out"
+            f"{', '.join(own)}: Corral and Slurm set these in each rank; leave them out"
+        )
+    lost = sorted(OF_THE_SHELL & pairs.keys())
+    if lost:
+        raise ValueError(
+            f"{', '.join(lost)}: each shell begins with its own value, no rank would get yours; "
+            "leave it out, and set it in the script"
         )
     return pairs
 

@@ -128,7 +128,7 @@ def guarded_of(spec: ClusterSpec) -> tuple[str, ...]:
 
 def login_nodes_of(spec: ClusterSpec) -> tuple[str, ...]:
     """Nodes where users may always log in."""
-    return tuple(expand(spec.access.login)) if spec.access.login else (controller_of(spec),)
+    return tuple(expand(spec.access.login)) if spec.access.login else controllers_of(spec)
 
 
 def sole_user(spec: ClusterSpec) -> str:

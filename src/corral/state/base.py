@@ -10,11 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final, LiteralString, Protocol
 
 from corral.errors import Code, CorralError
 from corral.hosts.framing import Section
-from corral.hosts.quote import Script, sh
+from corral.hosts.quote import Script, call, join, sh
 from corral.spec.impacts import Impact
 
 NOTHING: Final = Script("")
@@ -130,6 +130,34 @@ class Standalone:
 
 
 @dataclass(frozen=True, slots=True)
+class Reading:
+    """What probes of a machine have read for all of them at once, by one call in front of them.
+
+    It keeps what it read in a variable. A probe whose subject is not in there reads that alone.
+
+    Attributes:
+        program: in ``agents``.
+        function: of the program.
+        subjects: its arguments, those of all probes together.
+    """
+
+    program: LiteralString
+    function: LiteralString
+    subjects: tuple[str, ...]
+
+
+class ReadTogether:
+    """A resource whose probe uses what was read for several of them."""
+
+    __slots__ = ()
+
+    @property
+    def reading(self) -> Reading:
+        """What its probe uses."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True)
 class Gate:
     """What must come true on ``node`` after a stage, before the next stage begins.
 
@@ -213,6 +241,18 @@ def probes(
         if id(each) not in known:
             known[id(each)] = sh("{{ {probe}; }} 2>/dev/null </dev/null", probe=each.probe())
     return {each.id: known[id(each)] for each in resources}
+
+
+def readings(resources: Sequence[Resource]) -> Script:
+    """Read-only shell that prints nothing and comes in front of the probes of these resources."""
+    subjects: dict[tuple[LiteralString, LiteralString], dict[str, None]] = {}
+    for each in resources:
+        if isinstance(each, ReadTogether):
+            reading = each.reading
+            known = subjects.setdefault((reading.program, reading.function), {})
+            known.update(dict.fromkeys(reading.subjects))
+    calls = (call(*function, list(names)) for function, names in subjects.items())
+    return join([sh("{{ {call}; }} 2>/dev/null </dev/null", call=each) for each in calls])
 
 
 def parse_probes(

@@ -12,7 +12,7 @@ from typing import Final
 
 from corral.hosts.quote import Script, call, join, sh
 from corral.spec.impacts import Impact
-from corral.state.base import Change, Context, Seen, Standalone
+from corral.state.base import Change, Context, Reading, ReadTogether, Seen, Standalone
 
 _PROGRAM: Final = "state/files.sh"
 SHOWN_BYTES = 65536
@@ -21,8 +21,13 @@ SHOWN_BYTES = 65536
 ImpactOf = Callable[[str, str], Impact]
 
 
+def paths_read(*paths: str) -> Reading:
+    """Digests, modes and owners of files and folders."""
+    return Reading(_PROGRAM, "files_read", paths)
+
+
 @dataclass(frozen=True)
-class File(Standalone):
+class File(Standalone, ReadTogether):
     """A text file with an owner and a mode.
 
     Attributes:
@@ -53,6 +58,11 @@ class File(Standalone):
     def digest(self) -> str:
         """Sha256 of the wanted content."""
         return hashlib.sha256(self.content.encode()).hexdigest()
+
+    @property
+    def reading(self) -> Reading:
+        """The file."""
+        return paths_read(self.path)
 
     def probe(self) -> Script:
         """Digest, mode and owner; the content itself only when it is not the wanted one."""
@@ -93,7 +103,7 @@ class File(Standalone):
 
 
 @dataclass(frozen=True, slots=True)
-class Directory(Standalone):
+class Directory(Standalone, ReadTogether):
     """A folder with an owner and a mode (octal as ``stat -c %a`` prints it)."""
 
     path: str
@@ -103,6 +113,11 @@ class Directory(Standalone):
     @property
     def id(self) -> str:
         return f"directory:{self.path}"
+
+    @property
+    def reading(self) -> Reading:
+        """The folder."""
+        return paths_read(self.path)
 
     def probe(self) -> Script:
         """Mode and owner."""

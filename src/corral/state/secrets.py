@@ -20,13 +20,14 @@ from typing import Final
 
 from corral.hosts.quote import Script, call, sh
 from corral.spec.impacts import Impact
-from corral.state.base import Change, Context, SecretRef, Seen, Standalone
+from corral.state.base import Change, Context, Reading, ReadTogether, SecretRef, Seen, Standalone
+from corral.state.files import paths_read
 
 _PROGRAM: Final = "state/secrets.sh"
 
 
 @dataclass(frozen=True, slots=True)
-class Secret(Standalone):
+class Secret(Standalone, ReadTogether):
     """A file of random bytes, equal on all nodes that want it.
 
     Attributes:
@@ -48,6 +49,11 @@ class Secret(Standalone):
     @property
     def id(self) -> str:
         return f"secret:{self.path}"
+
+    @property
+    def reading(self) -> Reading:
+        """The file."""
+        return paths_read(self.path)
 
     def probe(self) -> Script:
         """Digest (of random bytes: it reveals nothing), size, mode and owner."""

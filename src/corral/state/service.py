@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from corral.hosts.quote import Script, call, join, sh
 from corral.spec.impacts import Impact
-from corral.state.base import Change, Context, Seen, Standalone
+from corral.state.base import Change, Context, Reading, ReadTogether, Seen, Standalone
 
 _PROGRAM: Final = "state/services.sh"
 STAMPS = "/var/lib/corral/stamps"
@@ -20,8 +20,12 @@ ENABLED = frozenset({"enabled", "static", "indirect", "alias", "generated"})
 """Unit file states that need no ``systemctl enable``, or know none (systemctl(1), is-enabled)."""
 
 
+def _units(*units: str) -> Reading:
+    return Reading(_PROGRAM, "units_read", units)
+
+
 @dataclass(frozen=True, slots=True)
-class Service:
+class Service(ReadTogether):
     """A unit that is enabled and runs.
 
     Attributes:
@@ -56,6 +60,11 @@ class Service:
         """Its inputs, as files or as secrets, and its packages."""
         read = tuple(f"{kind}:{path}" for path in self.inputs for kind in ("file", "secret"))
         return (*read, *self.packages)
+
+    @property
+    def reading(self) -> Reading:
+        """Its unit."""
+        return _units(f"{self.unit}.service")
 
     def probe(self) -> Script:
         """Three words: enabled?, running?, started with the inputs of now?"""
@@ -156,7 +165,7 @@ UNITS = "/etc/systemd/system"
 
 
 @dataclass(frozen=True, slots=True)
-class Timer:
+class Timer(ReadTogether):
     """A timer, or a path that is watched; its two unit files are separate resources.
 
     Attributes:
@@ -180,6 +189,11 @@ class Timer:
         """Its unit files."""
         units = (f"{self.name}.{self.kind}", f"{self.name}.service", self.starts)
         return tuple(f"file:{UNITS}/{unit}" for unit in units if unit)
+
+    @property
+    def reading(self) -> Reading:
+        """Its unit."""
+        return _units(f"{self.name}.{self.kind}")
 
     def probe(self) -> Script:
         """Enabled?, running?, does systemd know the files of now?"""

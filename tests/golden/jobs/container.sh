@@ -10,74 +10,74 @@
 #SBATCH --no-requeue
 
 set -u
-job=/shared/corral/jobs/corral/x
-folder=$job
-export CORRAL_JOB_FOLDER="$folder"
-rm -f "$folder/ended" "$folder/returned" "$folder/raised"
-end() {
-  echo "$1" > "$folder/ended.new" && mv "$folder/ended.new" "$folder/ended"
+corral_job=/shared/corral/jobs/corral/x
+corral_folder=$corral_job
+export CORRAL_JOB_FOLDER="$corral_folder"
+rm -f "$corral_folder/ended" "$corral_folder/returned" "$corral_folder/raised"
+corral_end() {
+  echo "$1" > "$corral_folder/ended.new" && mv "$corral_folder/ended.new" "$corral_folder/ended"
   exit "$1"
 }
-fail() {
+corral_fail() {
   echo "corral: $1" >&2
-  end 1
+  corral_end 1
 }
-export CORRAL_CHECKPOINTS="$folder/checkpoints"
-cd /shared/corral/jobs/corral/x/code || fail "the folder to run in cannot be entered on $(hostname)"
+export CORRAL_CHECKPOINTS="$corral_folder/checkpoints"
+cd /shared/corral/jobs/corral/x/code || corral_fail "the folder to run in cannot be entered on $(hostname)"
 
-# node_address NODE: its NodeAddr. Of a name the first IPv4 address that is not a loopback one (Debian and
+# corral_node_address NODE: its NodeAddr. Of a name the first IPv4 address that is not a loopback one (Debian and
 # Ubuntu write 127.0.1.1 for a machine's own name into its /etc/hosts); the name itself if it has none.
-node_address() (
+corral_node_address() (
   # The first field of that name: free text, which may look like a field, comes later in the line.
-  address=$(timeout 30 scontrol --oneliner show node "$1" | awk '
+  corral_address=$(timeout 30 scontrol --oneliner show node "$1" | awk '
     NR == 1 { for (i = 1; i <= NF; i++) if (!known && sub(/^NodeAddr=/, "", $i)) { print $i; known = 1 } }')
-  case $address in
+  case $corral_address in
   *[!0-9.]*)
-    resolved=$(getent ahostsv4 "$address" | awk '$1 !~ /^127[.]/ { print $1; exit }')
-    address=${resolved:-$address}
+    corral_resolved=$(getent ahostsv4 "$corral_address" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+    corral_address=${corral_resolved:-$corral_address}
     ;;
   esac
-  echo "$address"
+  echo "$corral_address"
 )
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-MASTER_ADDR=$(node_address "$first")
+corral_first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_ADDR=$(corral_node_address "$corral_first")
 case $MASTER_ADDR in
-"") fail "Slurm knows no address of $first" ;;
+"") corral_fail "Slurm knows no address of $corral_first" ;;
 127.*|localhost|::1)
   [ "$SLURM_JOB_NUM_NODES" = 1 ] ||
-    fail "$first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
+    corral_fail "$corral_first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
 esac
-in_use() {
+corral_in_use() {
   cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf '%04X' "$1")" \
     '{ n = split($2, a, ":"); if (a[n] == port) found = 1 } END { exit !found }'
 }
-tries=0
+corral_tries=0
 while
-  MASTER_PORT=$((20000 + (SLURM_JOB_ID + tries * 257) % 10000))
-  in_use "$MASTER_PORT"
+  MASTER_PORT=$((20000 + (SLURM_JOB_ID + corral_tries * 257) % 10000))
+  corral_in_use "$MASTER_PORT"
 do
-  tries=$((tries + 1))
-  [ "$tries" -lt 1000 ] || fail "no free port on $first"
+  corral_tries=$((corral_tries + 1))
+  [ "$corral_tries" -lt 1000 ] || corral_fail "no free port on $corral_first"
 done
 export MASTER_ADDR MASTER_PORT
 
 export NOTE='it'"'"'s mine'
-export PYTHONPATH="$job/lib${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$corral_job/lib${PYTHONPATH:+:$PYTHONPATH}"
 
 if command -v nvidia-container-cli >/dev/null 2>&1; then
   export NVIDIA_VISIBLE_DEVICES="${NVIDIA_VISIBLE_DEVICES-all}"
   export NVIDIA_DRIVER_CAPABILITIES="${NVIDIA_DRIVER_CAPABILITIES-compute,utility}"
 fi
-(umask 077 && printf '%s\n' 'export NOTE='"'"'it'"'"'"'"'"'"'"'"'s mine'"'"'' >"$folder/variables.env") || fail "the job's environment could not be written"
-node=$(cat <<'END_OF_NODE'
-to=$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env
-: > "$to" || exit 1
-give() {
+(umask 077 && printf '%s\n' 'export NOTE='"'"'it'"'"'"'"'"'"'"'"'s mine'"'"'' >"$corral_folder/variables.env") || corral_fail "the job's environment could not be written"
+corral_node=$(cat <<'END_OF_NODE'
+corral_to=$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env
+: > "$corral_to" || exit 1
+corral_give() {
   eval "[ -n \"\${$1+x}\" ]" && return
   export "$1=$2"
-  printf "export %s='%s'\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\''/g")" >> "$to"
+  printf "export %s='%s'\n" "$1" "$(printf %s "$2" | sed "s/'/'\\\\''/g")" >> "$corral_to"
 }
-settings_out=$(env -i PATH="$PATH" sh -c 'if [ ! -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]; then
+corral_settings_out=$(env -i PATH="$PATH" sh -c 'if [ ! -r /var/lib/tcpxo/lib64/nccl-env-profile.sh ]; then
   echo "corral: no" /var/lib/tcpxo/lib64/nccl-env-profile.sh "on $(uname -n):" '"'"'the TCPXO prolog did not run'"'"' >&2
   exit 1
 fi
@@ -101,137 +101,136 @@ export NCCL_FASTRAK_LLCM_DEVICE_DIRECTORY=/dev/aperture_devices
 export GLOO_SOCKET_IFNAME=enp0s12
 export NCCL_NVLSTREE_MAX_CHUNKSIZE=131072
 export LD_LIBRARY_PATH=/var/lib/tcpxo/lib64:/usr/lib/x86_64-linux-gnu"${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-env' 2>&1) || { printf '%s\n' "$settings_out" >&2; exit 1; }
-while IFS='=' read -r name value; do
-  case $name in
+env' 2>&1) || { printf '%s\n' "$corral_settings_out" >&2; exit 1; }
+while IFS='=' read -r corral_name corral_value; do
+  case $corral_name in
   *[!A-Z0-9_]*) ;;
-  NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" 'GPUDirect-TCPXO on A3 Mega: the node'"'"'s profile and its NICs' ;;
+  NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) corral_give "$corral_name" "$corral_value" 'GPUDirect-TCPXO on A3 Mega: the node'"'"'s profile and its NICs' ;;
   esac
 done <<END_OF_SETTINGS
-$settings_out
+$corral_settings_out
 END_OF_SETTINGS
 corral_interface='' corral_fabric=tcpxo corral_threads=16
 corral_sys=/sys corral_profile='' corral_pkey='' corral_gid=''
-nic=$corral_interface why='network.data.interface in the cluster file'
-if [ -z "$nic" ]; then
-  why='holds the address of the first node'
-  nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
+corral_nic=$corral_interface corral_why='network.data.interface in the cluster file'
+if [ -z "$corral_nic" ]; then
+  corral_why='holds the address of the first node'
+  corral_nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
 fi
-if [ -z "$nic" ]; then
-  why='the route to the first node'
-  nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
+if [ -z "$corral_nic" ]; then
+  corral_why='the route to the first node'
+  corral_nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
 fi
-if [ -n "$nic" ]; then
-  give GLOO_SOCKET_IFNAME "$nic" "$why"
-  give NCCL_SOCKET_IFNAME "=$nic" "$why"
+if [ -n "$corral_nic" ]; then
+  corral_give GLOO_SOCKET_IFNAME "$corral_nic" "$corral_why"
+  corral_give NCCL_SOCKET_IFNAME "=$corral_nic" "$corral_why"
 fi
-switches=" "
-for gpu in "$corral_sys"/bus/pci/devices/*; do
-  case $(cat "$gpu/vendor" 2>/dev/null)/$(cat "$gpu/class" 2>/dev/null) in
-  0x10de/0x03*) switches="$switches$(readlink -f "$gpu" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p') " ;;
+corral_switches=" "
+for corral_gpu in "$corral_sys"/bus/pci/devices/*; do
+  case $(cat "$corral_gpu/vendor" 2>/dev/null)/$(cat "$corral_gpu/class" 2>/dev/null) in
+  0x10de/0x03*) corral_switches="$corral_switches$(readlink -f "$corral_gpu" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p') " ;;
   esac
 done
-near=""
-for device in "$corral_sys"/class/infiniband/*; do
-  at=$(readlink -f "$device/device" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p')
-  case $switches in *" ${at:-none} "*) near="$near ${device##*/} " ;; esac
+corral_near=""
+for corral_device in "$corral_sys"/class/infiniband/*; do
+  corral_at=$(readlink -f "$corral_device/device" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p')
+  case $corral_switches in *" ${corral_at:-none} "*) corral_near="$corral_near ${corral_device##*/} " ;; esac
 done
-fastest=0 ports="" gids="" keys="" where=", the fastest here"
-[ -z "$near" ] || where=" that share a PCIe switch with a GPU"
-for port in "$corral_sys"/class/infiniband/*/ports/*; do
-  grep -qs ACTIVE "$port/state" || continue
-  case $corral_fabric/$(cat "$port/link_layer") in
+corral_fastest=0 corral_ports="" corral_gids="" corral_keys="" corral_where=", the fastest here"
+[ -z "$corral_near" ] || corral_where=" that share a PCIe switch with a GPU"
+for corral_port in "$corral_sys"/class/infiniband/*/ports/*; do
+  grep -qs ACTIVE "$corral_port/state" || continue
+  case $corral_fabric/$(cat "$corral_port/link_layer") in
   infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
   *) continue ;;
   esac
-  device=${port%/ports/*} device=${device##*/}
-  case ${near:- $device } in *" $device "*) ;; *) continue ;; esac
-  rate=$(sed 's/[^0-9].*//' "$port/rate")
-  [ "${rate:-0}" -ge "$fastest" ] || continue
-  [ "$rate" = "$fastest" ] || ports="" gids="" keys=""
-  fastest=$rate
-  ports="$ports,$device:${port##*/}"
-  index=none
-  for key in "$port"/pkeys/*; do
-    [ -z "$corral_pkey" ] || [ "$(cat "$key" 2>/dev/null)" != "$corral_pkey" ] || { index=${key##*/}; break; }
+  corral_device=${corral_port%/ports/*} corral_device=${corral_device##*/}
+  case ${corral_near:- $corral_device } in *" $corral_device "*) ;; *) continue ;; esac
+  corral_rate=$(sed 's/[^0-9].*//' "$corral_port/rate")
+  [ "${corral_rate:-0}" -ge "$corral_fastest" ] || continue
+  [ "$corral_rate" = "$corral_fastest" ] || corral_ports="" corral_gids="" corral_keys=""
+  corral_fastest=$corral_rate
+  corral_ports="$corral_ports,$corral_device:${corral_port##*/}"
+  corral_index=none
+  for corral_key in "$corral_port"/pkeys/*; do
+    [ -z "$corral_pkey" ] || [ "$(cat "$corral_key" 2>/dev/null)" != "$corral_pkey" ] || { corral_index=${corral_key##*/}; break; }
   done
-  keys="$keys $index"
-  for type in "$port"/gid_attrs/types/*; do
-    case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${type##*/}" 2>/dev/null) in
-    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${type##*/}"; break ;;
+  corral_keys="$corral_keys $corral_index"
+  for corral_type in "$corral_port"/gid_attrs/types/*; do
+    case $(cat "$corral_type" 2>/dev/null)/$(cat "$corral_port/gids/${corral_type##*/}" 2>/dev/null) in
+    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) corral_gids="$corral_gids ${corral_type##*/}"; break ;;
     esac
   done
 done
-if [ -n "$ports" ]; then
-  give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s$where"
+if [ -n "$corral_ports" ]; then
+  corral_give NCCL_IB_HCA "=${corral_ports#,}" "active ports at $corral_fastest Gb/s$corral_where"
   if [ -n "$corral_pkey" ]; then
-    # shellcheck disable=SC2086 # a list
-    pkey_index=$(printf '%s\n' $keys | sort -u)
-    case $pkey_index in
-    *[!0-9]*) echo "corral: no one index of PKey $corral_pkey on ${ports#,} of $(uname -n)" >&2 ;;
-    *) give NCCL_IB_PKEY "$pkey_index" 'index of network.data.pkey on all these ports' ;;
+    corral_pkey_index=$(printf %s "${corral_keys# }" | tr ' ' '\n' | sort -u)
+    case $corral_pkey_index in
+    *[!0-9]*) echo "corral: no one index of PKey $corral_pkey on ${corral_ports#,} of $(uname -n)" >&2 ;;
+    *) corral_give NCCL_IB_PKEY "$corral_pkey_index" 'index of network.data.pkey on all these ports' ;;
     esac
   fi
-  [ -z "$corral_gid" ] || give NCCL_IB_GID_INDEX "$corral_gid" 'network.data.gid_index in the cluster file'
-  # shellcheck disable=SC2086 # a list
-  gid_index=$(printf '%s\n' $gids | sort -u)
-  case $gid_index in
+  [ -z "$corral_gid" ] || corral_give NCCL_IB_GID_INDEX "$corral_gid" 'network.data.gid_index in the cluster file'
+  corral_gid_index=$(printf %s "${corral_gids# }" | tr ' ' '\n' | sort -u)
+  case $corral_gid_index in
   ""|*[!0-9]*) ;;
-  *) [ -n "$corral_gid" ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
+  *) [ -n "$corral_gid" ] || corral_give NCCL_IB_GID_INDEX "$corral_gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
 if [ -n "$corral_profile" ] && [ -r "$corral_profile" ]; then
-  while IFS='=' read -r name value; do
-    case $name in
+  while IFS='=' read -r corral_name corral_value; do
+    case $corral_name in
     *[!A-Z0-9_]*) ;;
-    NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
+    NCCL_*|LD_LIBRARY_PATH) corral_give "$corral_name" "$corral_value" 'the GPUDirect-TCPXO profile of this node' ;;
     esac
   done <<END_OF_PROFILE
 $(env -i PATH="$PATH" NCCL_LIB_DIR="${corral_profile%/*}" sh -c '. "$1" >/dev/null; PATH=$2 env' \
   sh "$corral_profile" "$PATH")
 END_OF_PROFILE
 fi
-give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'
-give PYTHONUNBUFFERED 1 'lines show when they are printed'
+corral_give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'
+corral_give PYTHONUNBUFFERED 1 'lines show when they are printed'
 # Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
-give USE_LIBUV 0 'works with every build of PyTorch'
+corral_give USE_LIBUV 0 'works with every build of PyTorch'
 END_OF_NODE
 )
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --cpus-per-task=1 --gres=none \
-  --input=none --kill-on-bad-exit=1 sh -c "$node" ||
-  fail "the fabric's environment could not be read on all nodes"
-rank=$(cat <<'END_OF_RANK'
-library=${LD_LIBRARY_PATH-}
+  --input=none --kill-on-bad-exit=1 sh -c "$corral_node" ||
+  corral_fail "the fabric's environment could not be read on all nodes"
+corral_rank=$(cat <<'END_OF_RANK'
+corral_library=${LD_LIBRARY_PATH-}
 . "$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env" || exit 1
-[ "$library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
+[ "$corral_library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${corral_library:+:$corral_library}
 . "$CORRAL_JOB_FOLDER/variables.env" || exit 1
 export PYTHONPATH=/shared/corral/jobs/corral/x/lib"${PYTHONPATH:+:$PYTHONPATH}"
 [ -w "${HOME:-/}" ] || export HOME="$CORRAL_JOB_FOLDER"
 
-rank_end=""
+corral_rank_end=""
 if [ "$SLURM_LOCALID" = 0 ]; then
   # TMPDIR is the submitting machine's: on a node it may be missing or not writable.
-  for rank_folder in "${TMPDIR:-/tmp}" /tmp /dev/shm; do
-    rank_end=$(mktemp -u "$rank_folder/corral-rank-XXXXXX" 2>/dev/null) && mkfifo -m 600 "$rank_end" 2>/dev/null && break
-    rank_end=""
+  for corral_rank_folder in "${TMPDIR:-/tmp}" /tmp /dev/shm; do
+    corral_rank_end=$(mktemp -u "$corral_rank_folder/corral-rank-XXXXXX" 2>/dev/null) &&
+      mkfifo -m 600 "$corral_rank_end" 2>/dev/null && break
+    corral_rank_end=""
   done
 fi
-if [ -n "$rank_end" ]; then
-  exec 9<>"$rank_end"
-  exec 8<"$rank_end"
-  rm -f "$rank_end"
+if [ -n "$corral_rank_end" ]; then
+  exec 9<>"$corral_rank_end"
+  exec 8<"$corral_rank_end"
+  rm -f "$corral_rank_end"
 fi
-if [ -n "$rank_end" ] && ! command -v nvidia-smi >/dev/null 2>&1; then
+if [ -n "$corral_rank_end" ] && ! command -v nvidia-smi >/dev/null 2>&1; then
   echo "$(uname -n) absent;" > "$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID" # stated once: nothing waits for the rank's end
-elif [ -n "$rank_end" ]; then
+elif [ -n "$corral_rank_end" ]; then
   (
-    use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
+    corral_use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
     while
       if [ -n "$(find "$CORRAL_JOB_FOLDER/followed" -newermt '-60 seconds' 2>/dev/null)" ]; then
         timeout 20 nvidia-smi --query-gpu=utilization.gpu,memory.used,memory.total --format=csv,noheader,nounits 2>/dev/null |
-          tr '\n' ';' | sed "s|^|$(uname -n) |" > "$use.new"
-        echo >> "$use.new"
-        mv "$use.new" "$use"
+          tr '\n' ';' | sed "s|^|$(uname -n) |" > "$corral_use.new"
+        echo >> "$corral_use.new"
+        mv "$corral_use.new" "$corral_use"
       fi
       timeout 30 cat
       [ "$?" = 124 ] # as timeout ends where it had to end cat
@@ -241,69 +240,70 @@ fi
 exec 8<&-
 [ "$SLURM_PROCID" != 0 ] || (
   # The beginning of a file is enough: data may be large, and a pipe would never end.
-  starts_mpi() {
+  corral_starts_mpi() {
     [ -f "$1" ] || return
     head -c 65536 "$1" | grep -aEq '^[[:space:]]*(from|import)[[:space:]]+mpi4py' ||
       ldd "$1" 2>/dev/null | grep -Eq '^[[:space:]]*libmpi(_cxx|ch)?\.so'
   }
-  script="start the script itself: Slurm starts its ranks"
-  lone=
+  corral_script="start the script itself: Slurm starts its ranks"
+  corral_lone=
   case ${1##*/} in
   (accelerate)
     case " $* " in
     (*" --num_machines"* | *" --num-machines"* | *" --config_file"*) ;;
-    (*" --multi"* | *" --num_processes"* | *" --num-processes"*) lone=yes ;;
-    (*) case ${CUDA_VISIBLE_DEVICES-} in (*,*) lone=yes ;; esac ;;
+    (*" --multi"* | *" --num_processes"* | *" --num-processes"*) corral_lone=yes ;;
+    (*) case ${CUDA_VISIBLE_DEVICES-} in (*,*) corral_lone=yes ;; esac ;;
     esac
-    [ -z "$lone" ] || lone="accelerate launch with several processes knows of one machine" remedy=$script ;;
+    [ -z "$corral_lone" ] || corral_lone="accelerate launch with several processes knows of one machine" corral_remedy=$corral_script ;;
   (deepspeed)
     case " $* " in
     (*" --hostfile"* | *" -H "* | *" --no_ssh"*) ;;
-    (*) lone="deepspeed knows of one machine" remedy=$script ;;
+    (*) corral_lone="deepspeed knows of one machine" corral_remedy=$corral_script ;;
     esac ;;
   (*)
-    [ -n "${PMIX_RANK-}${PMI_RANK-}" ] || for word in "$@"; do
-      file=$(command -v -- "$word")
-      if [ "$word" = mpi4py ] || starts_mpi "${file:-$word}"; then
-        lone="Slurm starts MPI without PMIx and PMI-2 here"
-        remedy="MpiDefault=pmix in slurm.conf (slurm.settings of the cluster file)"
+    [ -n "${PMIX_RANK-}${PMI_RANK-}" ] || for corral_word in "$@"; do
+      corral_file=$(command -v -- "$corral_word")
+      if [ "$corral_word" = mpi4py ] || corral_starts_mpi "${corral_file:-$corral_word}"; then
+        corral_lone="Slurm starts MPI without PMIx and PMI-2 here"
+        corral_remedy="MpiDefault=pmix in slurm.conf (slurm.settings of the cluster file)"
       fi
     done ;;
   esac
-  [ -z "$lone" ] ||
-    echo "corral: warning: $lone, so each of ${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS} ranks is a separate world: $remedy" >&2
+  [ -z "$corral_lone" ] ||
+    echo "corral: warning: $corral_lone, so each of ${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS} ranks is a separate world: $corral_remedy" >&2
 )
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
 export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
-tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
-export LOCAL_WORLD_SIZE="${tasks%%[(,]*}"
+corral_tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
+export LOCAL_WORLD_SIZE="${corral_tasks%%[(,]*}"
 exec "$@"
 END_OF_RANK
 )
-lines=$(wc -l < "$folder/batch.log") || lines=0
+set +u # ranks of a user who exports SHELLOPTS would have it too
+corral_lines=$(wc -l < "$corral_folder/batch.log") || corral_lines=0
 srun --kill-on-bad-exit=1 --input=none --distribution=block \
   --nodes=2 --ntasks=16 --ntasks-per-node=8 --cpus-per-task=16 \
-  --output="$folder/rank-%t.log" --open-mode=append \
+  --output="$corral_folder/rank-%t.log" --open-mode=append \
   --container-image='nvcr.io#nvidia/pytorch:26.04-py3' \
   --container-workdir="$PWD" \
   --container-mounts=/shared:/shared,/raid:/raid:ro \
   --container-env=NVIDIA_VISIBLE_DEVICES,NVIDIA_DRIVER_CAPABILITIES \
-  sh -c "$rank" rank python3 /shared/corral/jobs/corral/x/code/train.py
-status=$?
+  sh -c "$corral_rank" rank python3 /shared/corral/jobs/corral/x/code/train.py
+corral_status=$?
 
-if [ "$status" -ne 0 ]; then
-  how=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
+if [ "$corral_status" -ne 0 ]; then
+  corral_how=$(tail -n "+$((corral_lines + 1))" "$corral_folder/batch.log" |
     sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{s/.*: tasks* [^ ]*: //p;q;}')
-  case $how in
-  *" exit code "*) code=${how##* exit code } ;;
-  "Illegal instruction"*) code=132 ;;
-  Aborted*) code=134 ;;
-  "Bus error"*) code=135 ;;
-  "Floating point exception"*) code=136 ;;
-  Killed*) code=137 ;;
-  "Segmentation fault"*) code=139 ;;
-  *) code= ;;
+  case $corral_how in
+  *" exit code "*) corral_code=${corral_how##* exit code } ;;
+  "Illegal instruction"*) corral_code=132 ;;
+  Aborted*) corral_code=134 ;;
+  "Bus error"*) corral_code=135 ;;
+  "Floating point exception"*) corral_code=136 ;;
+  Killed*) corral_code=137 ;;
+  "Segmentation fault"*) corral_code=139 ;;
+  *) corral_code= ;;
   esac
-  case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
+  case $corral_code in ""|*[!0-9]*) ;; *) corral_status=$corral_code ;; esac
 fi
-end "$status"
+corral_end "$corral_status"

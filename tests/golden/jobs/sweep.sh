@@ -13,246 +13,247 @@
 #SBATCH --comment=corral:signal=USR1
 
 set -u
-job=/shared/corral/jobs/corral/x
-folder=$job/task-$SLURM_ARRAY_TASK_ID
-[ ! -d "$job/code" ] || [ -d "$folder/code" ] || cp -al "$job/code" "$folder/code" || exit 1
-export CORRAL_JOB_FOLDER="$folder"
-rm -f "$folder/ended" "$folder/returned" "$folder/raised"
-end() {
-  echo "$1" > "$folder/ended.new" && mv "$folder/ended.new" "$folder/ended"
+corral_job=/shared/corral/jobs/corral/x
+corral_folder=$corral_job/task-$SLURM_ARRAY_TASK_ID
+[ ! -d "$corral_job/code" ] || [ -d "$corral_folder/code" ] || cp -al "$corral_job/code" "$corral_folder/code" || exit 1
+export CORRAL_JOB_FOLDER="$corral_folder"
+rm -f "$corral_folder/ended" "$corral_folder/returned" "$corral_folder/raised"
+corral_end() {
+  echo "$1" > "$corral_folder/ended.new" && mv "$corral_folder/ended.new" "$corral_folder/ended"
   exit "$1"
 }
-fail() {
+corral_fail() {
   echo "corral: $1" >&2
-  end 1
+  corral_end 1
 }
 export CORRAL_CHECKPOINTS=/shared/mine"/task-$SLURM_ARRAY_TASK_ID"
-cd "$folder"/code/sub || fail "the folder to run in cannot be entered on $(hostname)"
+cd "$corral_folder"/code/sub || corral_fail "the folder to run in cannot be entered on $(hostname)"
 
-# node_address NODE: its NodeAddr. Of a name the first IPv4 address that is not a loopback one (Debian and
+# corral_node_address NODE: its NodeAddr. Of a name the first IPv4 address that is not a loopback one (Debian and
 # Ubuntu write 127.0.1.1 for a machine's own name into its /etc/hosts); the name itself if it has none.
-node_address() (
+corral_node_address() (
   # The first field of that name: free text, which may look like a field, comes later in the line.
-  address=$(timeout 30 scontrol --oneliner show node "$1" | awk '
+  corral_address=$(timeout 30 scontrol --oneliner show node "$1" | awk '
     NR == 1 { for (i = 1; i <= NF; i++) if (!known && sub(/^NodeAddr=/, "", $i)) { print $i; known = 1 } }')
-  case $address in
+  case $corral_address in
   *[!0-9.]*)
-    resolved=$(getent ahostsv4 "$address" | awk '$1 !~ /^127[.]/ { print $1; exit }')
-    address=${resolved:-$address}
+    corral_resolved=$(getent ahostsv4 "$corral_address" | awk '$1 !~ /^127[.]/ { print $1; exit }')
+    corral_address=${corral_resolved:-$corral_address}
     ;;
   esac
-  echo "$address"
+  echo "$corral_address"
 )
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-MASTER_ADDR=$(node_address "$first")
+corral_first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_ADDR=$(corral_node_address "$corral_first")
 case $MASTER_ADDR in
-"") fail "Slurm knows no address of $first" ;;
+"") corral_fail "Slurm knows no address of $corral_first" ;;
 127.*|localhost|::1)
   [ "$SLURM_JOB_NUM_NODES" = 1 ] ||
-    fail "$first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
+    corral_fail "$corral_first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
 esac
-in_use() {
+corral_in_use() {
   cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf '%04X' "$1")" \
     '{ n = split($2, a, ":"); if (a[n] == port) found = 1 } END { exit !found }'
 }
-tries=0
+corral_tries=0
 while
-  MASTER_PORT=$((20000 + (SLURM_JOB_ID + tries * 257) % 10000))
-  in_use "$MASTER_PORT"
+  MASTER_PORT=$((20000 + (SLURM_JOB_ID + corral_tries * 257) % 10000))
+  corral_in_use "$MASTER_PORT"
 do
-  tries=$((tries + 1))
-  [ "$tries" -lt 1000 ] || fail "no free port on $first"
+  corral_tries=$((corral_tries + 1))
+  [ "$corral_tries" -lt 1000 ] || corral_fail "no free port on $corral_first"
 done
 export MASTER_ADDR MASTER_PORT
 
-export PYTHONPATH="$job/lib${PYTHONPATH:+:$PYTHONPATH}"
+export PYTHONPATH="$corral_job/lib${PYTHONPATH:+:$PYTHONPATH}"
 CORRAL_PYTHON=/shared/corral/envs/corral/x
 [ ! -d "$CORRAL_PYTHON" ] || CORRAL_PYTHON=$CORRAL_PYTHON/bin/python3
-prefix=$("$CORRAL_PYTHON" -c 'import sys; print(sys.prefix)') ||
-  fail "the Python $CORRAL_PYTHON does not run on $(hostname)"
+corral_prefix=$("$CORRAL_PYTHON" -c 'import sys; print(sys.prefix)') ||
+  corral_fail "the Python $CORRAL_PYTHON does not run on $(hostname)"
 export CORRAL_PYTHON
-programs=${CORRAL_PYTHON%/*}
-if [ -e "$prefix/pyvenv.cfg" ]; then
-  export VIRTUAL_ENV="$prefix" PATH="$programs:$PATH"
-elif [ -d "$prefix/conda-meta" ]; then
-  export CONDA_PREFIX="$prefix" PATH="$programs:$PATH"
+corral_programs=${CORRAL_PYTHON%/*}
+if [ -e "$corral_prefix/pyvenv.cfg" ]; then
+  export VIRTUAL_ENV="$corral_prefix" PATH="$corral_programs:$PATH"
+elif [ -d "$corral_prefix/conda-meta" ]; then
+  export CONDA_PREFIX="$corral_prefix" PATH="$corral_programs:$PATH"
 else
   case ":$PATH:" in
-    *":$programs:"*) ;; # /usr/bin keeps its place: in front its compilers would hide those of a module
-    *) PATH="$programs:$PATH" ;;
+    *":$corral_programs:"*) ;; # /usr/bin keeps its place: in front its compilers would hide those of a module
+    *) PATH="$corral_programs:$PATH" ;;
   esac
-  if ! mkdir -p "$folder/bin" || ! ln -sf "$CORRAL_PYTHON" "$folder/bin/python3"; then
-    fail "$folder/bin cannot be written"
+  if ! mkdir -p "$corral_folder/bin" || ! ln -sf "$CORRAL_PYTHON" "$corral_folder/bin/python3"; then
+    corral_fail "$corral_folder/bin cannot be written"
   fi
-  PATH="$folder/bin:$PATH"
+  PATH="$corral_folder/bin:$PATH"
 fi
-point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
-[ -n "$point" ] || fail "$job/points has no point $SLURM_ARRAY_TASK_ID"
-eval "set -- $point"
+corral_point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$corral_job/points")
+[ -n "$corral_point" ] || corral_fail "$corral_job/points has no point $SLURM_ARRAY_TASK_ID"
+eval "set -- $corral_point"
 
-near=""
-near() {
-  near=1
+corral_near=""
+corral_near() {
+  corral_near=1
   echo "corral: the time limit is near, or a node is taken back: ranks get SIGUSR1, to save and leave" >&2
-  kill -USR1 "$ranks" 2>/dev/null
+  kill -USR1 "$corral_ranks" 2>/dev/null
   (sleep 280; scontrol requeue "$SLURM_JOB_ID") >/dev/null 2>&1 &
 }
-newest() { ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }
-had=$(newest)
-trap near USR1
+corral_newest() { ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }
+corral_had=$(corral_newest)
+trap corral_near USR1
 
-rank=$(cat <<'END_OF_RANK'
-give() {
+corral_rank=$(cat <<'END_OF_RANK'
+corral_give() {
   eval "[ -n \"\${$1+x}\" ]" || export "$1=$2"
 }
 corral_interface='' corral_fabric=roce corral_threads=1
 corral_sys=/sys corral_profile=/var/lib/tcpxo/lib64/nccl-env-profile.sh corral_pkey='' corral_gid=''
-nic=$corral_interface why='network.data.interface in the cluster file'
-if [ -z "$nic" ]; then
-  why='holds the address of the first node'
-  nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
+corral_nic=$corral_interface corral_why='network.data.interface in the cluster file'
+if [ -z "$corral_nic" ]; then
+  corral_why='holds the address of the first node'
+  corral_nic=$(ip -o addr show to "$MASTER_ADDR" 2>/dev/null | awk '{ print $2; exit }')
 fi
-if [ -z "$nic" ]; then
-  why='the route to the first node'
-  nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
+if [ -z "$corral_nic" ]; then
+  corral_why='the route to the first node'
+  corral_nic=$(ip -o route get "$MASTER_ADDR" 2>/dev/null | sed -n 's/.* dev \([^ ]*\).*/\1/p')
 fi
-if [ -n "$nic" ]; then
-  give GLOO_SOCKET_IFNAME "$nic" "$why"
-  give NCCL_SOCKET_IFNAME "=$nic" "$why"
+if [ -n "$corral_nic" ]; then
+  corral_give GLOO_SOCKET_IFNAME "$corral_nic" "$corral_why"
+  corral_give NCCL_SOCKET_IFNAME "=$corral_nic" "$corral_why"
 fi
-switches=" "
-for gpu in "$corral_sys"/bus/pci/devices/*; do
-  case $(cat "$gpu/vendor" 2>/dev/null)/$(cat "$gpu/class" 2>/dev/null) in
-  0x10de/0x03*) switches="$switches$(readlink -f "$gpu" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p') " ;;
+corral_switches=" "
+for corral_gpu in "$corral_sys"/bus/pci/devices/*; do
+  case $(cat "$corral_gpu/vendor" 2>/dev/null)/$(cat "$corral_gpu/class" 2>/dev/null) in
+  0x10de/0x03*) corral_switches="$corral_switches$(readlink -f "$corral_gpu" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p') " ;;
   esac
 done
-near=""
-for device in "$corral_sys"/class/infiniband/*; do
-  at=$(readlink -f "$device/device" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p')
-  case $switches in *" ${at:-none} "*) near="$near ${device##*/} " ;; esac
+corral_near=""
+for corral_device in "$corral_sys"/class/infiniband/*; do
+  corral_at=$(readlink -f "$corral_device/device" | sed -n 's|^\(.*/devices/pci[^/]*/[^/]*\)/.*|\1|p')
+  case $corral_switches in *" ${corral_at:-none} "*) corral_near="$corral_near ${corral_device##*/} " ;; esac
 done
-fastest=0 ports="" gids="" keys="" where=", the fastest here"
-[ -z "$near" ] || where=" that share a PCIe switch with a GPU"
-for port in "$corral_sys"/class/infiniband/*/ports/*; do
-  grep -qs ACTIVE "$port/state" || continue
-  case $corral_fabric/$(cat "$port/link_layer") in
+corral_fastest=0 corral_ports="" corral_gids="" corral_keys="" corral_where=", the fastest here"
+[ -z "$corral_near" ] || corral_where=" that share a PCIe switch with a GPU"
+for corral_port in "$corral_sys"/class/infiniband/*/ports/*; do
+  grep -qs ACTIVE "$corral_port/state" || continue
+  case $corral_fabric/$(cat "$corral_port/link_layer") in
   infiniband/InfiniBand|/InfiniBand|roce/Ethernet) ;;
   *) continue ;;
   esac
-  device=${port%/ports/*} device=${device##*/}
-  case ${near:- $device } in *" $device "*) ;; *) continue ;; esac
-  rate=$(sed 's/[^0-9].*//' "$port/rate")
-  [ "${rate:-0}" -ge "$fastest" ] || continue
-  [ "$rate" = "$fastest" ] || ports="" gids="" keys=""
-  fastest=$rate
-  ports="$ports,$device:${port##*/}"
-  index=none
-  for key in "$port"/pkeys/*; do
-    [ -z "$corral_pkey" ] || [ "$(cat "$key" 2>/dev/null)" != "$corral_pkey" ] || { index=${key##*/}; break; }
+  corral_device=${corral_port%/ports/*} corral_device=${corral_device##*/}
+  case ${corral_near:- $corral_device } in *" $corral_device "*) ;; *) continue ;; esac
+  corral_rate=$(sed 's/[^0-9].*//' "$corral_port/rate")
+  [ "${corral_rate:-0}" -ge "$corral_fastest" ] || continue
+  [ "$corral_rate" = "$corral_fastest" ] || corral_ports="" corral_gids="" corral_keys=""
+  corral_fastest=$corral_rate
+  corral_ports="$corral_ports,$corral_device:${corral_port##*/}"
+  corral_index=none
+  for corral_key in "$corral_port"/pkeys/*; do
+    [ -z "$corral_pkey" ] || [ "$(cat "$corral_key" 2>/dev/null)" != "$corral_pkey" ] || { corral_index=${corral_key##*/}; break; }
   done
-  keys="$keys $index"
-  for type in "$port"/gid_attrs/types/*; do
-    case $(cat "$type" 2>/dev/null)/$(cat "$port/gids/${type##*/}" 2>/dev/null) in
-    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) gids="$gids ${type##*/}"; break ;;
+  corral_keys="$corral_keys $corral_index"
+  for corral_type in "$corral_port"/gid_attrs/types/*; do
+    case $(cat "$corral_type" 2>/dev/null)/$(cat "$corral_port/gids/${corral_type##*/}" 2>/dev/null) in
+    "RoCE v2"/0000:0000:0000:0000:0000:ffff:*) corral_gids="$corral_gids ${corral_type##*/}"; break ;;
     esac
   done
 done
-if [ -n "$ports" ]; then
-  give NCCL_IB_HCA "=${ports#,}" "active ports at $fastest Gb/s$where"
+if [ -n "$corral_ports" ]; then
+  corral_give NCCL_IB_HCA "=${corral_ports#,}" "active ports at $corral_fastest Gb/s$corral_where"
   if [ -n "$corral_pkey" ]; then
-    # shellcheck disable=SC2086 # a list
-    pkey_index=$(printf '%s\n' $keys | sort -u)
-    case $pkey_index in
-    *[!0-9]*) echo "corral: no one index of PKey $corral_pkey on ${ports#,} of $(uname -n)" >&2 ;;
-    *) give NCCL_IB_PKEY "$pkey_index" 'index of network.data.pkey on all these ports' ;;
+    corral_pkey_index=$(printf %s "${corral_keys# }" | tr ' ' '\n' | sort -u)
+    case $corral_pkey_index in
+    *[!0-9]*) echo "corral: no one index of PKey $corral_pkey on ${corral_ports#,} of $(uname -n)" >&2 ;;
+    *) corral_give NCCL_IB_PKEY "$corral_pkey_index" 'index of network.data.pkey on all these ports' ;;
     esac
   fi
-  [ -z "$corral_gid" ] || give NCCL_IB_GID_INDEX "$corral_gid" 'network.data.gid_index in the cluster file'
-  # shellcheck disable=SC2086 # a list
-  gid_index=$(printf '%s\n' $gids | sort -u)
-  case $gid_index in
+  [ -z "$corral_gid" ] || corral_give NCCL_IB_GID_INDEX "$corral_gid" 'network.data.gid_index in the cluster file'
+  corral_gid_index=$(printf %s "${corral_gids# }" | tr ' ' '\n' | sort -u)
+  case $corral_gid_index in
   ""|*[!0-9]*) ;;
-  *) [ -n "$corral_gid" ] || give NCCL_IB_GID_INDEX "$gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
+  *) [ -n "$corral_gid" ] || corral_give NCCL_IB_GID_INDEX "$corral_gid_index" 'RoCE v2 over IPv4 on all these ports' ;;
   esac
 fi
 if [ -n "$corral_profile" ] && [ -r "$corral_profile" ]; then
-  while IFS='=' read -r name value; do
-    case $name in
+  while IFS='=' read -r corral_name corral_value; do
+    case $corral_name in
     *[!A-Z0-9_]*) ;;
-    NCCL_*|LD_LIBRARY_PATH) give "$name" "$value" 'the GPUDirect-TCPXO profile of this node' ;;
+    NCCL_*|LD_LIBRARY_PATH) corral_give "$corral_name" "$corral_value" 'the GPUDirect-TCPXO profile of this node' ;;
     esac
   done <<END_OF_PROFILE
 $(env -i PATH="$PATH" NCCL_LIB_DIR="${corral_profile%/*}" sh -c '. "$1" >/dev/null; PATH=$2 env' \
   sh "$corral_profile" "$PATH")
 END_OF_PROFILE
 fi
-give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'
-give PYTHONUNBUFFERED 1 'lines show when they are printed'
+corral_give OMP_NUM_THREADS "$corral_threads" 'CPUs of each rank'
+corral_give PYTHONUNBUFFERED 1 'lines show when they are printed'
 # Debian's python3-torch 2.6 is built without libuv; the other store works with every build.
-give USE_LIBUV 0 'works with every build of PyTorch'
+corral_give USE_LIBUV 0 'works with every build of PyTorch'
 [ -x "$CORRAL_PYTHON" ] ||
   { echo "corral: no Python $CORRAL_PYTHON on $(hostname)" >&2; exit 127; }
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
 export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
-tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
-export LOCAL_WORLD_SIZE="${tasks%%[(,]*}"
+corral_tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
+export LOCAL_WORLD_SIZE="${corral_tasks%%[(,]*}"
 exec "$@"
 END_OF_RANK
 )
-lines=$(wc -l < "$folder/batch.log") || lines=0
+set +u # ranks of a user who exports SHELLOPTS would have it too
+corral_lines=$(wc -l < "$corral_folder/batch.log") || corral_lines=0
 srun --kill-on-bad-exit=1 --input=none --distribution=block \
   --nodes=1 --ntasks=1 --ntasks-per-node=1 --cpus-per-task=1 \
-  --output="$folder/rank-%t.log" --open-mode=append \
-  sh -c "$rank" rank python3 "$folder"/code/train.py --rate="${1}" 'it'"'"'s' --seed="${2}" &
-ranks=$!
-while wait "$ranks"; status=$?; [ "$status" -gt 128 ] && kill -0 "$ranks" 2>/dev/null; do :; done
+  --output="$corral_folder/rank-%t.log" --open-mode=append \
+  sh -c "$corral_rank" rank python3 "$corral_folder"/code/train.py --rate="${1}" 'it'"'"'s' --seed="${2}" &
+corral_ranks=$!
+while wait "$corral_ranks"; corral_status=$?; [ "$corral_status" -gt 128 ] && kill -0 "$corral_ranks" 2>/dev/null; do :; done
 
-if [ "$status" -ne 0 ]; then
-  how=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
+if [ "$corral_status" -ne 0 ]; then
+  corral_how=$(tail -n "+$((corral_lines + 1))" "$corral_folder/batch.log" |
     sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{s/.*: tasks* [^ ]*: //p;q;}')
-  case $how in
-  *" exit code "*) code=${how##* exit code } ;;
-  "Illegal instruction"*) code=132 ;;
-  Aborted*) code=134 ;;
-  "Bus error"*) code=135 ;;
-  "Floating point exception"*) code=136 ;;
-  Killed*) code=137 ;;
-  "Segmentation fault"*) code=139 ;;
-  *) code= ;;
+  case $corral_how in
+  *" exit code "*) corral_code=${corral_how##* exit code } ;;
+  "Illegal instruction"*) corral_code=132 ;;
+  Aborted*) corral_code=134 ;;
+  "Bus error"*) corral_code=135 ;;
+  "Floating point exception"*) corral_code=136 ;;
+  Killed*) corral_code=137 ;;
+  "Segmentation fault"*) corral_code=139 ;;
+  *) corral_code= ;;
   esac
-  case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
+  case $corral_code in ""|*[!0-9]*) ;; *) corral_status=$corral_code ;; esac
 fi
-gone() {
-  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-    timeout -k 5 40 srun --overlap --nodes=1 --ntasks=1 --nodelist="$node" --input=none \
-      --output=none --error=none --cpus-per-task=1 --gres=none true >/dev/null 2>&1 ||
-      echo "$node" &
-  done
-  wait
+corral_gone() {
+  scontrol show hostnames "$SLURM_JOB_NODELIST" | {
+    while IFS= read -r corral_node; do
+      timeout -k 5 40 srun --overlap --nodes=1 --ntasks=1 --nodelist="$corral_node" --input=none \
+        --output=none --error=none --cpus-per-task=1 --gres=none true >/dev/null 2>&1 ||
+        echo "$corral_node" &
+    done
+    wait
+  }
 }
-# taken_back: nodes that their cloud takes back (preemption.sh): the end of this run is not the script's fault.
-taken_back() {
+# corral_taken_back: nodes that their cloud takes back (preemption.sh): the end of this run is not the script's fault.
+corral_taken_back() {
   sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %E' 2>/dev/null |
     sed -n 's/^\([^ ]*\) corral: the cloud takes this machine back$/\1/p' | sort -u | tr '\n' ' '
 }
-again() {
+corral_again() {
   echo "corral: $1: the job starts again" >&2
   scontrol requeue "$SLURM_JOB_ID" || return
   sleep 600
 }
-if [ "$status" -ne 0 ]; then
-  taken=$(taken_back)
-  if [ -n "$taken" ]; then
-    again "its cloud takes back ${taken% }"
-  elif [ -n "$near" ] || [ "$status" -eq 75 ]; then
-    if [ -n "$had" ] && [ "$had" = "$(newest)" ]; then
-      echo "corral: this run saved no checkpoint after $had: starting again would not end" >&2
+if [ "$corral_status" -ne 0 ]; then
+  corral_taken=$(corral_taken_back)
+  if [ -n "$corral_taken" ]; then
+    corral_again "its cloud takes back ${corral_taken% }"
+  elif [ -n "$corral_near" ] || [ "$corral_status" -eq 75 ]; then
+    if [ -n "$corral_had" ] && [ "$corral_had" = "$(corral_newest)" ]; then
+      echo "corral: this run saved no checkpoint after $corral_had: starting again would not end" >&2
     else
-      again "it has more to do"
+      corral_again "it has more to do"
     fi
   else
-    dead=$(gone | sort | tr '\n' ' ')
-    [ -z "$dead" ] || again "no answer from ${dead% }"
+    corral_dead=$(corral_gone | sort | tr '\n' ' ')
+    [ -z "$corral_dead" ] || corral_again "no answer from ${corral_dead% }"
   fi
 fi
-end "$status"
+corral_end "$corral_status"

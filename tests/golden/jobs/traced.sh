@@ -1,1 +1,1 @@
-"$job/lib/traced.py"
+"$corral_job/lib/traced.py"

@@ -138,7 +138,7 @@ def test_an_address_others_can_reach(tmp_path: Path, address: str, expected: str
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     ended = subprocess.run(
-        ["/bin/sh", "-uc", f"{shipped('node-address.sh')}\nnode_address n"],
+        ["/bin/sh", "-uc", f"{shipped('node-address.sh')}\ncorral_node_address n"],
         env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
         capture_output=True,
         text=True,

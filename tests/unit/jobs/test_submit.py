@@ -103,8 +103,8 @@ def test_a_command_takes_nothing_of_this_machine_along(
     assert (job.id, job.name, job.logs) == (42, "hostname", 3)
     assert not (folder / "code").exists()
     text = (folder / "job.sh").read_text()
-    assert """sh -c "$rank" rank hostname -f 'it'"'"'s $HOME'""" in text
-    assert 'cd "$folder"' in text
+    assert """sh -c "$corral_rank" rank hostname -f 'it'"'"'s $HOME'""" in text
+    assert 'cd "$corral_folder"' in text
     assert json.loads((folder / "job.json").read_text())["job"]["command"][0] == "hostname"
 
 
@@ -118,8 +118,8 @@ def test_a_command_with_its_folder(
     monkeypatch.chdir(project / "bin")
     folder = Path(send(slurm, command=("./show",), folder=str(project)).folder)
     assert os.access(folder / "code" / "bin" / "show", os.X_OK)
-    assert f"cd {folder}/code/bin || fail" in (folder / "job.sh").read_text()
-    assert f"cd {slurm.shared}/corral/jobs/corral/JOB/code/bin || fail" in dry_run(
+    assert f"cd {folder}/code/bin || corral_fail" in (folder / "job.sh").read_text()
+    assert f"cd {slurm.shared}/corral/jobs/corral/JOB/code/bin || corral_fail" in dry_run(
         JobSpec(command=("./show",), folder=str(project)), spec(slurm)
     )
     error = refused(slurm, command=("true",), folder=str(tmp_path / "none"))

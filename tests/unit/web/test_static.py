@@ -66,6 +66,8 @@ def test_colours_can_be_read(theme: str) -> None:
     assert not {pair: ratio for pair, ratio in ratios.items() if ratio < 4.5}
     for kind in kinds:  # the heat map's squares and the cards' edges
         assert contrast(colours[kind], colours["card"]) >= 3
+    for ground in ("bg", "card", "code"):  # of what can be typed into (WCAG 2.2, 1.4.11)
+        assert contrast(colours["edge"], colours[ground]) >= 3, ground
 
 
 def test_front_end_is_small_and_calls_nobody() -> None:

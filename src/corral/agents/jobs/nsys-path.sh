@@ -4,6 +4,6 @@
 # Installed as: nowhere: included by nsys-rank.sh and nsys-stats.sh
 # Started by: the batch script of a job that nsys profiles
 # Runs as: the job's user
-for bin in /opt/nvidia/nsight-systems/*/bin /usr/local/cuda/bin; do
-  [ ! -x "$bin/nsys" ] || PATH=$PATH:$bin
+for corral_bin in /opt/nvidia/nsight-systems/*/bin /usr/local/cuda/bin; do
+  [ ! -x "$corral_bin/nsys" ] || PATH=$PATH:$corral_bin
 done

@@ -28,7 +28,8 @@ own_name_lines() {
 
 # hosts_probe FILE: digest of Corral's block, and lines that put the machine's own name on 127.x.
 hosts_probe() {
-  sed -n '/^# corral begin/,/^# corral end/p' "$1" | sha256sum | cut -d' ' -f1
+  block=$(sed -n '/^# corral begin/,/^# corral end/p' "$1" | sha256sum)
+  echo "${block%% *}"
   own_name_lines "$1" | awk '$1 ~ /^127\./'
 }
 

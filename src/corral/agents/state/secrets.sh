@@ -11,12 +11,10 @@
 
 # secret_probe PATH: digest (of random bytes: it reveals nothing), mode and owner.
 secret_probe() {
-  if [ -s "$1" ]; then
-    sum=$(sha256sum <"$1")
-    echo "${sum%% *} $(stat -c '%a %U:%G' "$1")"
-  else
-    echo absent
-  fi
+  [ -s "$1" ] || { echo absent; return; }
+  sum_read "$1"
+  mode_read "$1"
+  echo "$sum $mode"
 }
 
 # secret_place PATH OWNER MODE COMMAND...: what the command prints becomes the secret; nothing does not.

@@ -8,14 +8,41 @@
 # digest_of FILE...: of all that are there. /dev/null: without a file sha256sum would read standard input.
 digest_of() { sha256sum /dev/null "$@" 2>/dev/null || :; }
 
-# service_probe UNIT STAMP FILE...: enabled, running, started with the inputs of now?
-service_probe() (
-  unit=$1 stamp=$2
-  shift 2
-  now=$(digest_of "$@")
-  shown=$(systemctl show -p ActiveState -p UnitFileState "$unit")
+# units_shown UNIT...: what systemd reports of each of them; a blank line between two.
+units_shown() { systemctl show -p Names -p ActiveState -p UnitFileState -p NeedDaemonReload "$@"; }
+
+# units_read UNIT...: once in front of all probes of a script. A start of systemctl takes 5 ms, a unit more next to nothing.
+units_read() {
+  corral_units="$(units_shown "$@")
+
+"
+}
+
+# unit_read UNIT: shown is what systemd reports of it, enabled the state of its file.
+unit_read() {
+  others=${corral_units-} shown=
+  while [ -n "$others" ]; do
+    shown=${others%%"
+
+"*} others=${others#*"
+
+"}
+    names=${shown#*Names=}
+    case " ${names%%"
+"*} " in *" $1 "*) break ;; esac
+    shown=
+  done
+  shown=${shown:-$(units_shown "$1")}
   enabled=${shown##*UnitFileState=}
   enabled=${enabled%%[!a-z-]*}
+}
+
+# service_probe UNIT STAMP FILE...: enabled, running, started with the inputs of now?
+service_probe() (
+  unit_read "$1"
+  stamp=$2
+  shift 2
+  now=$(digest_of "$@")
   case $shown in
     *ActiveState=active* | *ActiveState=activating* | *ActiveState=reloading*) active=running ;;
     *) active=stopped ;;
@@ -85,19 +112,35 @@ archive_state() (
 
 # timer_probe UNIT: enabled, active, does systemd know the files of now?
 timer_probe() {
-  printf '%s %s %s\n' "$(systemctl is-enabled "$1" 2>/dev/null || :)" "$(systemctl is-active "$1" 2>/dev/null || :)" \
-    "$(systemctl show -p NeedDaemonReload --value "$1" 2>/dev/null || :)"
+  unit_read "$1"
+  active=${shown##*ActiveState=} stale=${shown##*NeedDaemonReload=}
+  echo "${enabled:-absent} ${active%%[!a-z-]*} ${stale%%[!a-z-]*}"
 }
 
 # timer_start UNIT: enable reads the new file, and all units again behind it (systemctl(1), enable).
 timer_start() { systemctl -q enable "$1" && systemctl restart "$1"; }
 
-# unit_is UNIT: its state as systemctl prints it, also where supervisord keeps it.
-unit_is() {
+# unit_states UNIT...: a line UNIT STATE for each as systemctl prints it, also where supervisord keeps it. A masked unit cannot be
+# started, and is-active does not show that.
+unit_states() {
   if [ -d /run/systemd/system ]; then
-    systemctl is-active "$1" 2>&1
-    return
+    states=$(systemctl is-active "$@" 2>&1)
+  else
+    states=$(for unit in "$@"; do program_is "$unit"; done)
   fi
+  for unit in "$@"; do
+    state=${states%%"
+"*} states=${states#*"
+"}
+    [ "$state" = active ] || case $(systemctl is-enabled "$unit" 2>/dev/null) in
+      masked*) state="$state (masked: systemctl unmask $unit)" ;;
+    esac
+    echo "$unit $state"
+  done
+}
+
+# program_is UNIT: the state that supervisord reports of it, in systemd's words.
+program_is() {
   case $1 in munge) set -- munged ;; esac
   case $(supervisorctl status "$1" 2>&1) in
     *RUNNING*) echo active ;;

@@ -53,15 +53,17 @@ person_probe() (
   name=$1
   user_probe "$name" "$2"
   echo state
-  home=$(home_of "$name")
+  # The last words of an entry are taken off by the shell: cut would be a program more for each.
+  entry=$(getent passwd "$name") home=${entry%:*}
+  home=${home##*:}
   home=${home:-$3}
   owner=$(timeout -s KILL 20 stat -L -c %u "$home" 2>/dev/null)
   keys=$(timeout -s KILL 20 runuser -u "$name" -- \
     sed -n '/^# corral begin/,/^# corral end/p' "$home/.ssh/authorized_keys" 2>/dev/null | sha256sum)
-  ends=$(getent shadow "$name" | cut -d: -f8)
-  member=no
-  case ",$(getent group "$4" | cut -d: -f4)," in *",$name,"*) member=yes ;; esac
-  echo "$home|${owner:-absent}|${keys%% *}|$ends|$member|$(getent passwd "$name" | cut -d: -f7)"
+  ends=$(login_end "$name")
+  member=no members=$(getent group "$4")
+  case ",${members##*:}," in *",$name,"*) member=yes ;; esac
+  echo "$home|${owner:-absent}|${keys%% *}|$ends|$member|${entry##*:}"
 )
 
 # person_make NAME UID HOME SHELL GROUP COMMAND: with a group of that name and number, by groupadd or, where
@@ -108,10 +110,18 @@ as_person() {
   runuser -u "$1" -- env HOME="$(home_of "$1")" sh -c "$2" || runuser -u "$1" -- env HOME="$(home_of "$1")" sh -c "$2"
 }
 
+# login_end NAME: the day, the field before the last.
+login_end() {
+  end=$(getent shadow "$1")
+  end=${end%:*}
+  echo "${end##*:}"
+}
+
 # members_end GROUP: members, with the day their login ends.
 members_end() (
-  for name in $(getent group "$1" | cut -d: -f4 | tr , ' '); do
-    echo "$name $(getent shadow "$name" | cut -d: -f8)"
+  members=$(getent group "$1") IFS=,
+  for name in ${members##*:}; do
+    echo "$name $(login_end "$name")"
   done
 )
 

@@ -17,7 +17,8 @@ from typing import Final
 MOST: Final = 160
 """Characters that an unbounded repetition takes: longer names and paths are in no message."""
 _TOKEN: Final = re.compile(
-    r"(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\((?:\?(?:[:=!]|P<[a-z]+>))?)|(?P<close>\))"
+    r"(?P<run>[A-Za-z_,:;=/'\"<>@#%&!~-]{2,}(?![*+?{]))"
+    r"|(?P<escape>\\.)|(?P<set>\[\^?\]?(?:\\.|[^\]\\])*\])|(?P<open>\((?:\?(?:[:=!]|P<[a-z]+>))?)|(?P<close>\))"
     r"|(?P<times>[*+?]|\{\d+(?:,\d*)?\})|(?P<gap>\.\*)|(?P<or>\|)|(?P<edge>[\^$])|(?P<one>.)",
     re.DOTALL,
 )
@@ -126,11 +127,13 @@ def alternatives(text: str) -> list[str]:
 
     A bracket of alternatives is taken apart as well where nothing else has a text to look for.
     """
+    if "|" not in text and "(?:" not in text:
+        return [text]
     texts = _split(text)
     if len(texts) > 1:
         return [alternative for each in texts for alternative in alternatives(each)]
     opened = text.find("(?:")
-    if Expression(text).needles or opened < 0:
+    if opened < 0 or Expression(text).needles:
         return [text]
     inner = text[opened + 3 :]
     depth = 1
@@ -239,7 +242,9 @@ def _words(part: list[tuple[str, str]]) -> list[str]:
             return []
         depth += (kind == "open") - (kind == "close")
         literal = ""
-        if kind == "escape" and token[1] not in _CLASSES:
+        if kind == "run":  # of letters and signs, none of them repeated
+            literal = token
+        elif kind == "escape" and token[1] not in _CLASSES:
             literal = token[1]
         elif kind == "one" and token not in (".", " "):
             literal = token

@@ -1,7 +1,7 @@
 """The environment a rank needs on its fabric, read on its own node: one text for job and --explain.
 
-Each value is given by the shell function ``give NAME VALUE REASON``: in a job it sets what the user
-has not set, for ``corral run --explain`` it also prints what it did. Pure.
+Each value is given by the shell function ``corral_give NAME VALUE REASON``: in a job it sets what
+the user has not set, for ``corral run --explain`` it also prints what it did. Pure.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def _of_group(group: str, nodes: tuple[str, ...], given: tuple[str, ...]) -> Scr
     return filled(
         "jobs/batch/group-settings.sh",
         nodes=join([sh("{name}", name=name) for name in nodes], "|"),
-        gives=join([sh("  give {n} {v} {why}", n=n, v=v, why=why) for n, _, v in pairs]),
+        gives=join([sh("  corral_give {n} {v} {why}", n=n, v=v, why=why) for n, _, v in pairs]),
     )
 
 
@@ -153,7 +153,7 @@ def sourced(spec: ClusterSpec, group: NodeGroup, *, sys: str = "/sys", folder: s
     text = piece("jobs/batch/sourced.sh", address=shipped("node-address.sh"), settings=made)
     if plugin is None:
         return join([head, text], "")
-    # Here and not by give: a library path that the script has already is kept behind the plugin's.
+    # Here and not by corral_give: a library path of the script is kept behind the plugin's.
     given = [sh("export {pair}", pair=pair) for pair in group.nccl]
     body = piece(
         "jobs/batch/sourced-plugin.sh",

@@ -71,7 +71,7 @@ def batch_script(job: JobSpec, place: Place) -> Script:
             filled(
                 "jobs/batch/begin.sh",
                 job=place.folder,
-                own=shipped("jobs/batch/part.sh") if array else sh("folder=$job"),
+                own=shipped("jobs/batch/part.sh") if array else sh("corral_folder=$corral_job"),
             ),
             _where(job, place),
             shipped("node-address.sh"),
@@ -97,7 +97,7 @@ def _launch(job: JobSpec, place: Place) -> Script:
                 setup=_rank_setup(job, place),
                 srun=_srun(job, place),
                 command=_command(job, place),
-                wait=waiting if job.requeue else sh("\nstatus=$?\n"),
+                wait=waiting if job.requeue else sh("\ncorral_status=$?\n"),
                 ended=join([profiler.after(job.profile), place.tracking.end], ""),
                 after=again if job.requeue else NOTHING,
             ),
@@ -107,7 +107,7 @@ def _launch(job: JobSpec, place: Place) -> Script:
 
 
 def _where(job: JobSpec, place: Place) -> Script:
-    checkpoints = sh('"$folder/{sub}"', sub="checkpoints")
+    checkpoints = sh('"$corral_folder/{sub}"', sub="checkpoints")
     if job.checkpoints:
         part = sh('"/task-$SLURM_ARRAY_TASK_ID"') if job.tasks else NOTHING
         checkpoints = sh("{path}{part}", path=job.checkpoints, part=part)
@@ -115,20 +115,20 @@ def _where(job: JobSpec, place: Place) -> Script:
     return piece(
         "jobs/batch/where.sh",
         checkpoints=checkpoints,
-        workdir=_inside(job, place, workdir) if workdir else sh('"$folder"'),
+        workdir=_inside(job, place, workdir) if workdir else sh('"$corral_folder"'),
     )
 
 
 def _inside(job: JobSpec, place: Place, path: str) -> Script:
     """A path; for a part of an array, one in the job's folder is the same one in its own folder."""
     if job.tasks and path.startswith(f"{place.folder}/code"):
-        return sh('"$folder"{rest}', rest=path.removeprefix(place.folder))
+        return sh('"$corral_folder"{rest}', rest=path.removeprefix(place.folder))
     return sh("{path}", path=path)
 
 
 def _surroundings(job: JobSpec, place: Place) -> Script:
     # corral.checkpoint is in lib; a PYTHONPATH of the user's own stays behind it.
-    path = sh('export PYTHONPATH="$job/lib${{PYTHONPATH:+:$PYTHONPATH}}"\n')
+    path = sh('export PYTHONPATH="$corral_job/lib${{PYTHONPATH:+:$PYTHONPATH}}"\n')
     return join([path, _python(place), _point(job)], "")
 
 
@@ -250,7 +250,7 @@ def _command(job: JobSpec, place: Place) -> Script:
     runner: list[str | Script] = ["python3"] if python else []
     if job.torchrun and python:
         # The ranks of a node share one log.
-        runner.append(sh('"$job/lib/corral/lines.py"'))
+        runner.append(sh('"$corral_job/lib/corral/lines.py"'))
     before = profiler.words(job.profile, python=python)
     first = [before, *runner] if job.profile == "nsys" else [*runner, *([before] if before else [])]
     # Without it torchrun takes its first word for a script of Python's, be it nsys.

@@ -53,7 +53,7 @@ class Tracking:
     @property
     def end(self) -> Script:
         """Shell after the ranks."""
-        return sh('tracked "$status"\n') if self.uri else NOTHING
+        return sh('corral_tracked "$corral_status"\n') if self.uri else NOTHING
 
     @property
     def files(self) -> dict[str, bytes]:

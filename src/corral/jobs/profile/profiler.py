@@ -25,13 +25,14 @@ INCOMPLETE: Final = "Importation succeeded with non-fatal errors"
 # No CPU samples: they need a lower perf_event_paranoid than job users have on most machines.
 _NSYS_WORDS: Final = """\
 nsys profile --trace=cuda,nvtx,osrt,cudnn,cublas --sample=none --cpuctxsw=none --kill=sigterm \\
-  --osrt-threshold=100000 --force-overwrite=true --output="$folder/profile/rank-%q{{RANK}}\""""
+  --osrt-threshold=100000 --force-overwrite=true \\
+  --output="$corral_folder/profile/rank-%q{{RANK}}\""""
 
 
 def words(profiler: Profiler, *, python: bool) -> Script:
     """What precedes the rank's own program, behind its interpreter for the one of PyTorch."""
     if profiler == "torch" and python:
-        return sh('"$job/lib/traced.py"')
+        return sh('"$corral_job/lib/traced.py"')
     if profiler == "nsys":
         return sh(_NSYS_WORDS)
     return NOTHING

@@ -60,6 +60,17 @@ class Making:
         return marks["deployed"] != _digest(made.files)
 
     @property
+    def unfinished(self) -> bool:
+        """Whether the last run of gcluster for the machines made not all, or removed it.
+
+        All machines may exist all the same: slurm-gcp makes nodes without gcluster, and Terraform
+        forgets a controller that it was making when it was killed.
+        """
+        return self.program.runs.unfinished(
+            self._deployment(self._marks(), "").phases[-1].deployment
+        )
+
+    @property
     def killed(self) -> dict[str, tuple[Window, ...]]:
         """When runs of gcluster were killed, by deployment; empty where all is made since."""
         runs = self.program.runs

@@ -129,7 +129,7 @@ class GcpProvider:
         return Machine(node, exists=True, running=runs, address=_inner(instance))
 
     def plan(self, observed: Observed) -> tuple[MachineAction, ...]:
-        """All of it by gcluster, when a machine is missing, too many, or the file has changed."""
+        """All of it by gcluster, where machines are missing or too many, or it has to run again."""
         actions = [
             MachineAction(n, Action.REMOVE, f"{n} is declared no longer") for n in observed.strays
         ]
@@ -142,8 +142,12 @@ class GcpProvider:
                 status = self._instances[node.name].get("status")
                 text = f"{node.group.machine or 'controller'} is {status}"
                 actions.append(MachineAction(node.name, Action.START, text))
-        if not actions and self._making.changed:
+        text = ""
+        if self._making.unfinished:
+            text = "gcluster's last run failed, was killed or removed it: it makes what is missing"
+        elif self._making.changed:
             text = "the file has changed since gcluster made this: Terraform changes what that asks"
+        if text and not actions:
             actions.append(MachineAction(controller_of(self._spec), Action.RECREATE, text))
         return tuple(actions)
 

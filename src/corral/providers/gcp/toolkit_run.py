@@ -106,6 +106,14 @@ class Runs:
         run = self.last(deployment)
         return run.windows(self._alive(deployment)) if run else ()
 
+    def unfinished(self, deployment: str) -> bool:
+        """Whether the last run from this machine did not make all of it: killed, failed, or gone.
+
+        False where none is recorded, as the deployment may have been made elsewhere.
+        """
+        run = self.last(deployment)
+        return run is not None and not (run.makes and run.status == 0)
+
     def _alive(self, deployment: str) -> float:
         """Unix time at which the last run last printed something, 0 where that is unknown.
 

@@ -16,6 +16,7 @@ class SizeRow(Row):
 
     key: str
     above: int
+    up_to: int | None = None
     value: str
     feature: Feature | None = None
 
@@ -30,5 +31,6 @@ def by_size(nodes: int, version: SlurmVersion) -> Iterator[Setting]:
     """What a cluster of so many compute nodes has in place of the defaults, or joined with them."""
     cube_root = next(root for root in range(nodes + 1) if root**3 >= nodes)
     for row in sizes():
-        if nodes > row.above and (row.feature is None or has(version, row.feature)):
+        fits = nodes > row.above and (row.up_to is None or nodes <= row.up_to)
+        if fits and (row.feature is None or has(version, row.feature)):
             yield Setting(row.key, row.value.format(cube_root=cube_root))

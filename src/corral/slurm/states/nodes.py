@@ -37,7 +37,6 @@ class Flag(Row):
     """A flag next to the base state.
 
     Attributes:
-        flag: as scontrol and slurmrestd write it.
         effect: on whether jobs are started.
         means: in words.
         silent: its slurmd does not answer slurmctld.
@@ -45,7 +44,6 @@ class Flag(Row):
         serviced: people or a reboot are at work on the node.
     """
 
-    flag: str
     effect: Effect
     means: str
     silent: bool = False
@@ -69,9 +67,8 @@ def node_bases() -> Mapping[NodeBase, str]:
 
 @cache
 def node_flags() -> Mapping[str, Flag]:
-    """All flags that are known (``node_flags.yaml``), by name."""
-    rows = read_table("corral.slurm.states", "node_flags.yaml", tuple[Flag, ...])
-    return MappingProxyType({row.flag: row for row in rows})
+    """All flags that are known (``node_flags.toml``), as scontrol and slurmrestd write them."""
+    return MappingProxyType(read_table("corral.slurm.states", "node_flags.toml", dict[str, Flag]))
 
 
 POWERED_DOWN: Final = "POWERED_DOWN"
@@ -168,9 +165,11 @@ class NodeState:
     @property
     def words(self) -> tuple[str, ...]:
         """What each flag means."""
-        known = {flag.flag: flag.means for flag in self._known}
+        known = node_flags()
         return tuple(
-            known.get(flag, f"{flag} is unknown to Corral: whether it takes jobs is unknown")
+            known[flag].means
+            if flag in known
+            else f"{flag} is unknown to Corral: whether it takes jobs is unknown"
             for flag in sorted(self.flags)
         )
 

@@ -106,6 +106,6 @@ class Access(Model):
     )
     login: HostList | None = about(
         "none",
-        "Nodes where users may always log in; left out: the controller.",
+        "Nodes where users may always log in; left out: the controller, and the backup controller.",
         default=None,
     )

@@ -153,8 +153,8 @@ def test_torch_records_python_scripts_only() -> None:
 def test_torchrun_starts_the_recorder_of_each_rank() -> None:
     job = JobSpec(script="train.py", nodes=2, gpus_per_node=2, launcher="torchrun")
     text = batch_script(job.model_copy(update={"profile": "torch"}), PLACE)
-    python = 'python3 "$job/lib/corral/lines.py"'
-    assert f'rank --no-python {python} "$job/lib/traced.py" /shared/j/code/train.py' in text
+    python = 'python3 "$corral_job/lib/corral/lines.py"'
+    assert f'rank --no-python {python} "$corral_job/lib/traced.py" /shared/j/code/train.py' in text
     text = batch_script(job.model_copy(update={"profile": "nsys"}), PLACE)
     assert "rank --no-python nsys profile " in text
     assert f'rank-%q{{RANK}}" {python} /shared/j/code/train.py' in text

@@ -66,6 +66,19 @@ def test_only_a_deploy_that_succeeds_ends_the_time_of_a_killed_run(
     assert runs.windows("mega") == ()
 
 
+def test_a_run_that_did_not_make_all_is_unfinished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    runs = Runs(tmp_path)
+    assert not runs.unfinished("mega")  # it may have been made elsewhere
+    for verb, text in (("deploy", "kill -9 $$"), ("deploy", "exit 1"), ("destroy", "exit 0")):
+        followed(runs, verb, text)
+        assert runs.unfinished("mega"), (verb, text)
+    followed(runs, "deploy", "exit 0")
+    assert not runs.unfinished("mega")
+
+
 def test_the_end_that_nobody_saw_is_kept_when_the_next_run_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

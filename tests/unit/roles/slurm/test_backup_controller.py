@@ -7,6 +7,8 @@ import pytest
 from corral.roles.inventory import Site
 from corral.roles.order import desired_stages
 from corral.spec.models import BackupController, ClusterSpec
+from corral.spec.nodes import guarded_of
+from corral.spec.sections.people import Access
 from tests.unit.roles.slurm.test_slurm_packages import of
 from tests.unit.roles.test_cluster import apart, laptop, people, site
 
@@ -38,6 +40,18 @@ def test_the_second_slurmctld_starts_after_the_first_from_the_same_files() -> No
     assert names.index("controller") < names.index("backup-controller") < names.index("compute")
     assert not [i for _, i in ids(cluster, "node1") if i in ("service:slurmdbd", "service:mariadb")]
     assert not [i for _, i in ids(cluster, "node2") if i == "service:slurmctld"]
+
+
+def test_people_may_log_in_to_it_where_no_login_nodes_are_declared() -> None:
+    """With the first controller lost, laptops have another node (tests/embedded/test_day.py)."""
+    client = ("login", "file:/etc/corral/client.json")
+    plain = with_backup(laptop(access=Access(ssh="jobs_only")))
+    declared = with_backup(laptop(access=Access(ssh="jobs_only", login="node2")))
+    for spec, open_to_all in ((plain, {"node0", "node1"}), (declared, {"node2"})):
+        nodes = {"node0", "node1", "node2"}
+        assert set(guarded_of(spec)) == nodes - open_to_all
+        holders = {name for name in nodes if client in ids(site(spec), name)}
+        assert holders == {"node0", *open_to_all}  # the controller has it for its page in any case
 
 
 @pytest.mark.parametrize(

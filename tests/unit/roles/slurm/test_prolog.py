@@ -73,7 +73,7 @@ def test_slurm_conf_names_the_runner_and_bounds_its_time() -> None:
         "Prolog=/etc/slurm/prolog.sh",
         "Epilog=/etc/slurm/epilog.sh",
         "PrologEpilogTimeout=420",
-        "SchedulerParameters=nohold_on_prolog_fail",
+        "SchedulerParameters=nohold_on_prolog_fail,batch_sched_delay=0",
     ):
         assert line in text.splitlines()
     cluster = site(laptop(slurm=Slurm(prolog=Prolog())))

@@ -177,7 +177,8 @@ def test_settings_of_the_file_take_the_place_of_corrals_or_join_them() -> None:
     assert "\nMessageTimeout=60\n" in text
     assert text.count("MessageTimeout=") == 1
     # Slurm reads the first bf_interval of several.
-    assert "\nSchedulerParameters=nohold_on_prolog_fail,bf_interval=60,bf_continue\n" in text
+    order = "nohold_on_prolog_fail,batch_sched_delay=0,bf_interval=60,bf_continue"
+    assert f"\nSchedulerParameters={order}\n" in text
     assert "\nPrologFlags=X11,contain\n" in text
 
 

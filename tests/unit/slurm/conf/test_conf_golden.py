@@ -162,4 +162,4 @@ def test_waiting_jobs_start_soon_where_backfill_alone_starts_them(
     version: SlurmVersion, host: str, shortened: bool
 ) -> None:
     conf = replace(LAPTOP, version=version, accounting_host=host)
-    assert ("SchedulerParameters=bf_interval=5\n" in render(conf)["slurm.conf"]) is shortened
+    assert (",bf_interval=5\n" in render(conf)["slurm.conf"]) is shortened

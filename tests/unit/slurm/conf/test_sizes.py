@@ -22,8 +22,8 @@ def sized(count: int, version: SlurmVersion = NOW) -> dict[str, str]:
     ("count", "keys"),
     [
         (0, set[str]()),
-        (1, set[str]()),
-        (1024, set[str]()),
+        (1, {"SchedulerParameters"}),
+        (1024, {"SchedulerParameters"}),
         (1025, {"MessageTimeout", "SlurmctldParameters", "SchedulerParameters"}),
         (4368, {"MessageTimeout", "SlurmctldParameters", "SchedulerParameters"}),
         (4369, {"TreeWidth", "MessageTimeout", "SlurmctldParameters", "SchedulerParameters"}),

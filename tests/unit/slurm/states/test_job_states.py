@@ -85,7 +85,7 @@ def test_no_other_list_of_job_states(repo: Path) -> None:
         if not file.is_relative_to(source / "slurm/states")
         for line, states in lists_in(ast.parse(file.read_text()))
     ]
-    assert not lists, "what a state decides is a field of slurm/states/job_states.yaml"
+    assert not lists, "what a state decides is a field of slurm/states/job_states.toml"
 
 
 def test_lists_in_shell_programs_are_those_of_the_table(repo: Path) -> None:

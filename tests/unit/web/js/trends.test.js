@@ -1,6 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { aligned, digits, newest } from "../../../../src/corral/web/static/js/lib/curves.js";
+import {
+  aligned,
+  briefly,
+  digits,
+  newest,
+} from "../../../../src/corral/web/static/js/lib/curves.js";
 import { plotted, Trends } from "../../../../src/corral/web/static/js/cluster/trends.js";
 import { shown } from "./records.js";
 
@@ -27,8 +32,20 @@ test("what is unknown stays a gap instead of a zero", () => {
 });
 
 test("numbers of an axis are written out", () => {
-  assert.equal(digits(9987.4), "9987");
+  assert.equal(digits(9987.4), "9,987");
   assert.equal(digits(0.12345), "0.123");
+  assert.equal(digits(63), "63", "a number of nodes has no decimals");
+  assert.equal(digits(61.04), "61.0");
+});
+
+test("names below a plot of GPUs leave out what its title has", () => {
+  const same = briefly(["gpu003 GPU 0", "gpu003 GPU 11"]);
+  assert.deepEqual(same, { labels: ["0", "11"], node: "gpu003" });
+  const two = briefly(["gpu003 GPU 0", "gpu004 GPU 0"]);
+  assert.deepEqual(two, { labels: ["gpu003:0", "gpu004:0"], node: "" });
+  assert.deepEqual(briefly(["GPU 0", "GPU 1"]), { labels: ["0", "1"], node: "" });
+  assert.deepEqual(briefly(["GPU 0"]), { labels: ["GPU 0"], node: "" });
+  assert.deepEqual(briefly(["all", "GPU 1"]), { labels: ["all", "GPU 1"], node: "" });
 });
 
 test("history: curves, an empty one, a failure, and nothing without Prometheus", () => {

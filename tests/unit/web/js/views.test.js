@@ -187,7 +187,7 @@ test("a node's card", () => {
   const made = Card({
     node: node({ state: "IDLE+DRAIN", kind: "warn", reason: "fan", load: null }),
   });
-  assert.match(texts(made), /node1 idle drain CPU 2\/8 · load - · 1.0 GiB of 4.0 GiB fan/);
+  assert.match(texts(made), /node1 idle drain CPU 2\/8 load - 1.0 GiB of 4.0 GiB fan/);
   assert.equal(shown(made).match(/<i class="used">/g)?.length, 1);
   assert.match(shown(made), /aria-label="1 of 4 GPUs in use"/);
 });

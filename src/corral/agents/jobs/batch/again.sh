@@ -10,36 +10,38 @@
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
 # shellcheck disable=SC2170 # the number is filled in
-gone() {
-  for node in $(scontrol show hostnames "$SLURM_JOB_NODELIST"); do
-    timeout -k 5 @probe@ srun --overlap --nodes=1 --ntasks=1 --nodelist="$node" --input=none \
-      --output=none --error=none --cpus-per-task=1 --gres=none true >/dev/null 2>&1 ||
-      echo "$node" &
-  done
-  wait
+corral_gone() {
+  scontrol show hostnames "$SLURM_JOB_NODELIST" | {
+    while IFS= read -r corral_node; do
+      timeout -k 5 @probe@ srun --overlap --nodes=1 --ntasks=1 --nodelist="$corral_node" --input=none \
+        --output=none --error=none --cpus-per-task=1 --gres=none true >/dev/null 2>&1 ||
+        echo "$corral_node" &
+    done
+    wait
+  }
 }
-# taken_back: nodes that their cloud takes back (preemption.sh): the end of this run is not the script's fault.
-taken_back() {
+# corral_taken_back: nodes that their cloud takes back (preemption.sh): the end of this run is not the script's fault.
+corral_taken_back() {
   sinfo -h -N -n "$SLURM_JOB_NODELIST" -o '%N %E' 2>/dev/null |
     sed -n 's/^\([^ ]*\) corral: the cloud takes this machine back$/\1/p' | sort -u | tr '\n' ' '
 }
-again() {
+corral_again() {
   echo "corral: $1: the job starts again" >&2
   scontrol requeue "$SLURM_JOB_ID" || return
   sleep 600
 }
-if [ "$status" -ne 0 ]; then
-  taken=$(taken_back)
-  if [ -n "$taken" ]; then
-    again "its cloud takes back ${taken% }"
-  elif [ -n "$near" ] || [ "$status" -eq @again@ ]; then
-    if [ -n "$had" ] && [ "$had" = "$(newest)" ]; then
-      echo "corral: this run saved no checkpoint after $had: starting again would not end" >&2
+if [ "$corral_status" -ne 0 ]; then
+  corral_taken=$(corral_taken_back)
+  if [ -n "$corral_taken" ]; then
+    corral_again "its cloud takes back ${corral_taken% }"
+  elif [ -n "$corral_near" ] || [ "$corral_status" -eq @again@ ]; then
+    if [ -n "$corral_had" ] && [ "$corral_had" = "$(corral_newest)" ]; then
+      echo "corral: this run saved no checkpoint after $corral_had: starting again would not end" >&2
     else
-      again "it has more to do"
+      corral_again "it has more to do"
     fi
   else
-    dead=$(gone | sort | tr '\n' ' ')
-    [ -z "$dead" ] || again "no answer from ${dead% }"
+    corral_dead=$(corral_gone | sort | tr '\n' ' ')
+    [ -z "$corral_dead" ] || corral_again "no answer from ${corral_dead% }"
   fi
 fi

@@ -7,15 +7,15 @@
 # shellcheck disable=SC2034 # the batch script uses it after
 # shellcheck disable=SC2154 # the batch script sets it before
 set -u
-job=@job@
+corral_job=@job@
 @own@
-export CORRAL_JOB_FOLDER="$folder"
-rm -f "$folder/ended" "$folder/returned" "$folder/raised"
-end() {
-  echo "$1" > "$folder/ended.new" && mv "$folder/ended.new" "$folder/ended"
+export CORRAL_JOB_FOLDER="$corral_folder"
+rm -f "$corral_folder/ended" "$corral_folder/returned" "$corral_folder/raised"
+corral_end() {
+  echo "$1" > "$corral_folder/ended.new" && mv "$corral_folder/ended.new" "$corral_folder/ended"
   exit "$1"
 }
-fail() {
+corral_fail() {
   echo "corral: $1" >&2
-  end 1
+  corral_end 1
 }

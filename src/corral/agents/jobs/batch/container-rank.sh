@@ -8,9 +8,9 @@
 # Started by: each rank of the job
 # Runs as: the job's user
 # shellcheck disable=SC1090,SC1091 # of the job's folder
-library=${LD_LIBRARY_PATH-}
+corral_library=${LD_LIBRARY_PATH-}
 . "$CORRAL_JOB_FOLDER/node-$SLURM_NODEID.env" || exit 1
-[ "$library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${library:+:$library}
+[ "$corral_library" = "${LD_LIBRARY_PATH-}" ] || LD_LIBRARY_PATH=$LD_LIBRARY_PATH${corral_library:+:$corral_library}
 . "$CORRAL_JOB_FOLDER/variables.env" || exit 1
 export PYTHONPATH=@lib@"${PYTHONPATH:+:$PYTHONPATH}"
 [ -w "${HOME:-/}" ] || export HOME="$CORRAL_JOB_FOLDER"

@@ -7,5 +7,5 @@
 export MASTER_ADDR=@first@
 @env@
 @settings@
-[ -z "$nic" ] || printf 'MTU of %s\t%s\t%s\n' "$nic" \
-  "$(cat /sys/class/net/"$nic"/mtu 2>/dev/null)" 'of the interface'
+[ -z "$corral_nic" ] || printf 'MTU of %s\t%s\t%s\n' "$corral_nic" \
+  "$(cat /sys/class/net/"$corral_nic"/mtu 2>/dev/null)" 'of the interface'

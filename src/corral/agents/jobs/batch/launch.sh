@@ -8,26 +8,27 @@
 # Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
-rank=$(cat <<'END_OF_RANK'
+corral_rank=$(cat <<'END_OF_RANK'
 @setup@
 END_OF_RANK
 )
-lines=$(wc -l < "$folder/batch.log") || lines=0
+set +u # ranks of a user who exports SHELLOPTS would have it too
+corral_lines=$(wc -l < "$corral_folder/batch.log") || corral_lines=0
 @srun@ \
-  sh -c "$rank" rank @command@@wait@
-if [ "$status" -ne 0 ]; then
-  how=$(tail -n "+$((lines + 1))" "$folder/batch.log" |
+  sh -c "$corral_rank" rank @command@@wait@
+if [ "$corral_status" -ne 0 ]; then
+  corral_how=$(tail -n "+$((corral_lines + 1))" "$corral_folder/batch.log" |
     sed -n '/^srun: error: [^ ]*: tasks* [0-9]/{s/.*: tasks* [^ ]*: //p;q;}')
-  case $how in
-  *" exit code "*) code=${how##* exit code } ;;
-  "Illegal instruction"*) code=132 ;;
-  Aborted*) code=134 ;;
-  "Bus error"*) code=135 ;;
-  "Floating point exception"*) code=136 ;;
-  Killed*) code=137 ;;
-  "Segmentation fault"*) code=139 ;;
-  *) code= ;;
+  case $corral_how in
+  *" exit code "*) corral_code=${corral_how##* exit code } ;;
+  "Illegal instruction"*) corral_code=132 ;;
+  Aborted*) corral_code=134 ;;
+  "Bus error"*) corral_code=135 ;;
+  "Floating point exception"*) corral_code=136 ;;
+  Killed*) corral_code=137 ;;
+  "Segmentation fault"*) corral_code=139 ;;
+  *) corral_code= ;;
   esac
-  case $code in ""|*[!0-9]*) ;; *) status=$code ;; esac
+  case $corral_code in ""|*[!0-9]*) ;; *) corral_status=$corral_code ;; esac
 fi
-@after@@ended@end "$status"
+@after@@ended@corral_end "$corral_status"

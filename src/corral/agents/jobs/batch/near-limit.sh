@@ -10,13 +10,13 @@
 # shellcheck disable=SC2154 # the batch script sets it before
 # shellcheck disable=SC2034 # the batch script uses it after
 # shellcheck disable=SC2010 # names of checkpoints are Corral's
-near=""
-near() {
-  near=1
+corral_near=""
+corral_near() {
+  corral_near=1
   echo "corral: the time limit is near, or a node is taken back: ranks get SIGUSR1, to save and leave" >&2
-  kill -USR1 "$ranks" 2>/dev/null
+  kill -USR1 "$corral_ranks" 2>/dev/null
   (sleep @patience@; scontrol requeue "$SLURM_JOB_ID") >/dev/null 2>&1 &
 }
-newest() { ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }
-had=$(newest)
-trap near USR1
+corral_newest() { ls "$CORRAL_CHECKPOINTS" 2>/dev/null | grep '[.]sha256$' | sort | tail -n 1; }
+corral_had=$(corral_newest)
+trap corral_near USR1

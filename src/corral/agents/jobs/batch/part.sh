@@ -8,5 +8,5 @@
 # Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
-folder=$job/task-$SLURM_ARRAY_TASK_ID
-[ ! -d "$job/code" ] || [ -d "$folder/code" ] || cp -al "$job/code" "$folder/code" || exit 1
+corral_folder=$corral_job/task-$SLURM_ARRAY_TASK_ID
+[ ! -d "$corral_job/code" ] || [ -d "$corral_folder/code" ] || cp -al "$corral_job/code" "$corral_folder/code" || exit 1

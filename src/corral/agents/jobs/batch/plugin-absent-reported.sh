@@ -5,4 +5,4 @@
 # Started by: corral (jobs/batch/fabric), which explains a job's settings
 # Runs as: the user
 # shellcheck disable=SC2154 # plugin-settings.sh sets it before
-{ printf '%s\tnot there\t%s\n' @title@ "$settings_out"; settings_out=""; }
+{ printf '%s\tnot there\t%s\n' @title@ "$corral_settings_out"; corral_settings_out=""; }

@@ -5,4 +5,4 @@
 # Started by: each rank of the job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # plugin-settings.sh sets it before
-{ printf '%s\n' "$settings_out" >&2; exit 1; }
+{ printf '%s\n' "$corral_settings_out" >&2; exit 1; }

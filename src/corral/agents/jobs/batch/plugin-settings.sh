@@ -6,12 +6,12 @@
 # Installed as: nowhere: part of a job's batch script (jobs/batch/fabric)
 # Started by: each rank of the job
 # Runs as: the job's user
-settings_out=$(env -i PATH="$PATH" sh -c @environment@ 2>&1) || @absent@
-while IFS='=' read -r name value; do
-  case $name in
+corral_settings_out=$(env -i PATH="$PATH" sh -c @environment@ 2>&1) || @absent@
+while IFS='=' read -r corral_name corral_value; do
+  case $corral_name in
   *[!A-Z0-9_]*) ;;
-  NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) give "$name" "$value" @why@ ;;
+  NCCL_*|GLOO_SOCKET_IFNAME|LD_LIBRARY_PATH) corral_give "$corral_name" "$corral_value" @why@ ;;
   esac
 done <<END_OF_SETTINGS
-$settings_out
+$corral_settings_out
 END_OF_SETTINGS

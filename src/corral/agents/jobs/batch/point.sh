@@ -5,6 +5,6 @@
 # Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 # shellcheck disable=SC2154 # the batch script sets it before
-point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$job/points")
-[ -n "$point" ] || fail "$job/points has no point $SLURM_ARRAY_TASK_ID"
-eval "set -- $point"
+corral_point=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1))p" "$corral_job/points")
+[ -n "$corral_point" ] || corral_fail "$corral_job/points has no point $SLURM_ARRAY_TASK_ID"
+eval "set -- $corral_point"

@@ -8,21 +8,21 @@
 # shellcheck disable=SC2154 # the batch script sets it before
 CORRAL_PYTHON=@path@
 [ ! -d "$CORRAL_PYTHON" ] || CORRAL_PYTHON=$CORRAL_PYTHON/bin/python3
-prefix=$("$CORRAL_PYTHON" -c 'import sys; print(sys.prefix)') ||
-  fail "the Python $CORRAL_PYTHON does not run on $(hostname)"
+corral_prefix=$("$CORRAL_PYTHON" -c 'import sys; print(sys.prefix)') ||
+  corral_fail "the Python $CORRAL_PYTHON does not run on $(hostname)"
 export CORRAL_PYTHON
-programs=${CORRAL_PYTHON%/*}
-if [ -e "$prefix/pyvenv.cfg" ]; then
-  export VIRTUAL_ENV="$prefix" PATH="$programs:$PATH"
-elif [ -d "$prefix/conda-meta" ]; then
-  export CONDA_PREFIX="$prefix" PATH="$programs:$PATH"
+corral_programs=${CORRAL_PYTHON%/*}
+if [ -e "$corral_prefix/pyvenv.cfg" ]; then
+  export VIRTUAL_ENV="$corral_prefix" PATH="$corral_programs:$PATH"
+elif [ -d "$corral_prefix/conda-meta" ]; then
+  export CONDA_PREFIX="$corral_prefix" PATH="$corral_programs:$PATH"
 else
   case ":$PATH:" in
-    *":$programs:"*) ;; # /usr/bin keeps its place: in front its compilers would hide those of a module
-    *) PATH="$programs:$PATH" ;;
+    *":$corral_programs:"*) ;; # /usr/bin keeps its place: in front its compilers would hide those of a module
+    *) PATH="$corral_programs:$PATH" ;;
   esac
-  if ! mkdir -p "$folder/bin" || ! ln -sf "$CORRAL_PYTHON" "$folder/bin/python3"; then
-    fail "$folder/bin cannot be written"
+  if ! mkdir -p "$corral_folder/bin" || ! ln -sf "$CORRAL_PYTHON" "$corral_folder/bin/python3"; then
+    corral_fail "$corral_folder/bin cannot be written"
   fi
-  PATH="$folder/bin:$PATH"
+  PATH="$corral_folder/bin:$PATH"
 fi

@@ -9,16 +9,17 @@
 # Started by: each rank of the job
 # Runs as: the job's user
 # shellcheck disable=SC2034 # the samplers use it
-rank_end=""
+corral_rank_end=""
 if [ "$SLURM_LOCALID" = 0 ]; then
   # TMPDIR is the submitting machine's: on a node it may be missing or not writable.
-  for rank_folder in "${TMPDIR:-/tmp}" /tmp /dev/shm; do
-    rank_end=$(mktemp -u "$rank_folder/corral-rank-XXXXXX" 2>/dev/null) && mkfifo -m 600 "$rank_end" 2>/dev/null && break
-    rank_end=""
+  for corral_rank_folder in "${TMPDIR:-/tmp}" /tmp /dev/shm; do
+    corral_rank_end=$(mktemp -u "$corral_rank_folder/corral-rank-XXXXXX" 2>/dev/null) &&
+      mkfifo -m 600 "$corral_rank_end" 2>/dev/null && break
+    corral_rank_end=""
   done
 fi
-if [ -n "$rank_end" ]; then
-  exec 9<>"$rank_end"
-  exec 8<"$rank_end"
-  rm -f "$rank_end"
+if [ -n "$corral_rank_end" ]; then
+  exec 9<>"$corral_rank_end"
+  exec 8<"$corral_rank_end"
+  rm -f "$corral_rank_end"
 fi

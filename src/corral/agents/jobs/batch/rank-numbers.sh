@@ -6,5 +6,5 @@
 # Runs as: the job's user
 export RANK="$SLURM_PROCID" LOCAL_RANK="$SLURM_LOCALID" NODE_RANK="$SLURM_NODEID"
 export WORLD_SIZE="${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS}"
-tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
-export LOCAL_WORLD_SIZE="${tasks%%[(,]*}"
+corral_tasks=${SLURM_STEP_TASKS_PER_NODE:-$SLURM_TASKS_PER_NODE}
+export LOCAL_WORLD_SIZE="${corral_tasks%%[(,]*}"

@@ -9,24 +9,24 @@
 # Installed as: nowhere: part of a job's batch script (jobs/batch/script)
 # Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
-first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-MASTER_ADDR=$(node_address "$first")
+corral_first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+MASTER_ADDR=$(corral_node_address "$corral_first")
 case $MASTER_ADDR in
-"") fail "Slurm knows no address of $first" ;;
+"") corral_fail "Slurm knows no address of $corral_first" ;;
 127.*|localhost|::1)
   [ "$SLURM_JOB_NUM_NODES" = 1 ] ||
-    fail "$first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
+    corral_fail "$corral_first has the address $MASTER_ADDR, which other nodes cannot reach: set its NodeAddr" ;;
 esac
-in_use() {
+corral_in_use() {
   cat /proc/net/tcp /proc/net/tcp6 2>/dev/null | awk -v port="$(printf '%04X' "$1")" \
     '{ n = split($2, a, ":"); if (a[n] == port) found = 1 } END { exit !found }'
 }
-tries=0
+corral_tries=0
 while
-  MASTER_PORT=$((20000 + (SLURM_JOB_ID + tries * 257) % 10000))
-  in_use "$MASTER_PORT"
+  MASTER_PORT=$((20000 + (SLURM_JOB_ID + corral_tries * 257) % 10000))
+  corral_in_use "$MASTER_PORT"
 do
-  tries=$((tries + 1))
-  [ "$tries" -lt 1000 ] || fail "no free port on $first"
+  corral_tries=$((corral_tries + 1))
+  [ "$corral_tries" -lt 1000 ] || corral_fail "no free port on $corral_first"
 done
 export MASTER_ADDR MASTER_PORT

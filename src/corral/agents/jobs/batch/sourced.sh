@@ -13,10 +13,10 @@ set +eu
 (set +o pipefail) 2>/dev/null && set +o pipefail
 @address@
 if [ -z "${MASTER_ADDR:-}" ]; then
-  first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
-  first=$(node_address "$first")
-  MASTER_ADDR=$first
-  [ -z "$first" ] || printf "export MASTER_ADDR='%s'\n" "$first"
+  corral_first=$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)
+  corral_first=$(corral_node_address "$corral_first")
+  MASTER_ADDR=$corral_first
+  [ -z "$corral_first" ] || printf "export MASTER_ADDR='%s'\n" "$corral_first"
 fi
 @settings@
 )

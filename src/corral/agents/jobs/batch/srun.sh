@@ -10,4 +10,4 @@
 # shellcheck disable=SC2154 # the batch script sets it before
 srun --kill-on-bad-exit=1 --input=none --distribution=block \
   --nodes=@nodes@ --ntasks=@total@ --ntasks-per-node=@tasks@ --cpus-per-task=@cpus@ \
-  --output="$folder/rank-%t.log" --open-mode=append@container@
+  --output="$corral_folder/rank-%t.log" --open-mode=append@container@

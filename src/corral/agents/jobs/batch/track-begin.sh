@@ -11,12 +11,12 @@
 [ -n "${MLFLOW_TRACKING_URI+set}" ] || MLFLOW_TRACKING_URI=@uri@
 [ -n "${MLFLOW_EXPERIMENT_NAME+set}" ] || MLFLOW_EXPERIMENT_NAME=@experiment@
 export MLFLOW_TRACKING_URI MLFLOW_EXPERIMENT_NAME
-if [ -n "$MLFLOW_TRACKING_URI" ] && MLFLOW_RUN_ID=$(python3 -m corral.track begin "$folder"); then
+if [ -n "$MLFLOW_TRACKING_URI" ] && MLFLOW_RUN_ID=$(python3 -m corral.track begin "$corral_folder"); then
   export MLFLOW_RUN_ID
-  killed=""
-  tracked() { python3 -m corral.track end "${killed:-$1}"; }
-  trap 'killed=143; tracked 143' TERM
+  corral_killed=""
+  corral_tracked() { python3 -m corral.track end "${corral_killed:-$1}"; }
+  trap 'corral_killed=143; corral_tracked 143' TERM
 else
   unset MLFLOW_RUN_ID
-  tracked() { :; }
+  corral_tracked() { :; }
 fi

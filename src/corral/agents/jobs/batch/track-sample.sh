@@ -7,6 +7,6 @@
 # Installed as: nowhere: part of a job's batch script (jobs/batch/tracking)
 # Started by: each rank of the job
 # Runs as: the job's user
-if [ -n "${MLFLOW_RUN_ID-}" ] && [ -n "$rank_end" ]; then
+if [ -n "${MLFLOW_RUN_ID-}" ] && [ -n "$corral_rank_end" ]; then
   (python3 -m corral.track sample <&8 8<&- 9<&- >/dev/null 2>&1 &)
 fi

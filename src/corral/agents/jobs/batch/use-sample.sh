@@ -7,17 +7,17 @@
 # Installed as: nowhere: part of a job's batch script (jobs/usage)
 # Started by: each rank of the job
 # Runs as: the job's user
-if [ -n "$rank_end" ] && ! command -v nvidia-smi >/dev/null 2>&1; then
+if [ -n "$corral_rank_end" ] && ! command -v nvidia-smi >/dev/null 2>&1; then
   echo "$(uname -n) @absent@;" > "$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID" # stated once: nothing waits for the rank's end
-elif [ -n "$rank_end" ]; then
+elif [ -n "$corral_rank_end" ]; then
   (
-    use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
+    corral_use=$CORRAL_JOB_FOLDER/gpus-$SLURM_NODEID
     while
       if [ -n "$(find "$CORRAL_JOB_FOLDER/@followed@" -newermt '-60 seconds' 2>/dev/null)" ]; then
         timeout 20 nvidia-smi --query-gpu=@query@ --format=csv,noheader,nounits 2>/dev/null |
-          tr '\n' ';' | sed "s|^|$(uname -n) |" > "$use.new"
-        echo >> "$use.new"
-        mv "$use.new" "$use"
+          tr '\n' ';' | sed "s|^|$(uname -n) |" > "$corral_use.new"
+        echo >> "$corral_use.new"
+        mv "$corral_use.new" "$corral_use"
       fi
       timeout @every@ cat
       [ "$?" = 124 ] # as timeout ends where it had to end cat

@@ -6,5 +6,5 @@
 # Installed as: nowhere: part of a job's batch script (jobs/batch/script)
 # Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
-ranks=$!
-while wait "$ranks"; status=$?; [ "$status" -gt 128 ] && kill -0 "$ranks" 2>/dev/null; do :; done
+corral_ranks=$!
+while wait "$corral_ranks"; corral_status=$?; [ "$corral_status" -gt 128 ] && kill -0 "$corral_ranks" 2>/dev/null; do :; done

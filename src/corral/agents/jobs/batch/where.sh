@@ -5,4 +5,4 @@
 # Started by: slurmd, as the batch script of a job
 # Runs as: the job's user
 export CORRAL_CHECKPOINTS=@checkpoints@
-cd @workdir@ || fail "the folder to run in cannot be entered on $(hostname)"
+cd @workdir@ || corral_fail "the folder to run in cannot be entered on $(hostname)"

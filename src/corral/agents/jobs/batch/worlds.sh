@@ -11,35 +11,35 @@
 # Runs as: the job's user
 [ "$SLURM_PROCID" != 0 ] || (
   # The beginning of a file is enough: data may be large, and a pipe would never end.
-  starts_mpi() {
+  corral_starts_mpi() {
     [ -f "$1" ] || return
     head -c 65536 "$1" | grep -aEq '^[[:space:]]*(from|import)[[:space:]]+mpi4py' ||
       ldd "$1" 2>/dev/null | grep -Eq '^[[:space:]]*libmpi(_cxx|ch)?\.so'
   }
-  script="start the script itself: Slurm starts its ranks"
-  lone=
+  corral_script="start the script itself: Slurm starts its ranks"
+  corral_lone=
   case ${1##*/} in
   (accelerate)
     case " $* " in
     (*" --num_machines"* | *" --num-machines"* | *" --config_file"*) ;;
-    (*" --multi"* | *" --num_processes"* | *" --num-processes"*) lone=yes ;;
-    (*) case ${CUDA_VISIBLE_DEVICES-} in (*,*) lone=yes ;; esac ;;
+    (*" --multi"* | *" --num_processes"* | *" --num-processes"*) corral_lone=yes ;;
+    (*) case ${CUDA_VISIBLE_DEVICES-} in (*,*) corral_lone=yes ;; esac ;;
     esac
-    [ -z "$lone" ] || lone="accelerate launch with several processes knows of one machine" remedy=$script ;;
+    [ -z "$corral_lone" ] || corral_lone="accelerate launch with several processes knows of one machine" corral_remedy=$corral_script ;;
   (deepspeed)
     case " $* " in
     (*" --hostfile"* | *" -H "* | *" --no_ssh"*) ;;
-    (*) lone="deepspeed knows of one machine" remedy=$script ;;
+    (*) corral_lone="deepspeed knows of one machine" corral_remedy=$corral_script ;;
     esac ;;
   (*)
-    [ -n "${PMIX_RANK-}${PMI_RANK-}" ] || for word in "$@"; do
-      file=$(command -v -- "$word")
-      if [ "$word" = mpi4py ] || starts_mpi "${file:-$word}"; then
-        lone="Slurm starts MPI without PMIx and PMI-2 here"
-        remedy="MpiDefault=pmix in slurm.conf (slurm.settings of the cluster file)"
+    [ -n "${PMIX_RANK-}${PMI_RANK-}" ] || for corral_word in "$@"; do
+      corral_file=$(command -v -- "$corral_word")
+      if [ "$corral_word" = mpi4py ] || corral_starts_mpi "${corral_file:-$corral_word}"; then
+        corral_lone="Slurm starts MPI without PMIx and PMI-2 here"
+        corral_remedy="MpiDefault=pmix in slurm.conf (slurm.settings of the cluster file)"
       fi
     done ;;
   esac
-  [ -z "$lone" ] ||
-    echo "corral: warning: $lone, so each of ${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS} ranks is a separate world: $remedy" >&2
+  [ -z "$corral_lone" ] ||
+    echo "corral: warning: $corral_lone, so each of ${SLURM_STEP_NUM_TASKS:-$SLURM_NTASKS} ranks is a separate world: $corral_remedy" >&2
 )

@@ -4,7 +4,16 @@ import { ClusterPage } from "./cluster/cluster.js";
 import { forget, live, loadNodes, now, start } from "./lib/event_stream.js";
 import { originOf } from "./lib/others.js";
 import { attend, call, pauseAfter, refused, setSecret } from "./lib/server.js";
-import { ageWords, complain, el, FailureCard, noteAddress, place, span } from "./lib/view.js";
+import {
+  ageWords,
+  coded,
+  complain,
+  el,
+  FailureCard,
+  noteAddress,
+  place,
+  span,
+} from "./lib/view.js";
 /** @import { ComponentChildren, ComponentType } from "preact" */
 /** @import { Head, Logins, Me } from "./api.js" */
 /** @import { Refused } from "./lib/server.js" */
@@ -123,6 +132,14 @@ const Tabs = ({ viewer, chosen }) =>
     ),
   );
 
+/** The page that is shown is in sight among the tabs: a phone has room for five of them. */
+function showCurrentTab() {
+  const tabs = place("tabs");
+  const current = tabs.querySelector("[aria-current]");
+  if (current instanceof HTMLElement)
+    tabs.scrollLeft = current.offsetLeft - (tabs.clientWidth - current.offsetWidth) / 2;
+}
+
 /** What the address names behind #: a page, what it is of, and what is chosen there. */
 function addressed() {
   const address = location.hash || "#cluster";
@@ -146,6 +163,7 @@ async function route() {
   const show = (content) =>
     render(el("div", { key, class: "page" }, heading, content), place("main"));
   render(h(Tabs, { viewer, chosen: page.tab || page.name }), place("tabs"));
+  showCurrentTab();
   document.title = `${title ?? args.join("/")} · ${viewer.cluster} · Corral`;
   show(null); // the page before ends here, however late this one's sources come
   try {
@@ -234,7 +252,8 @@ function enter(session) {
   place("top").hidden = false;
   place("cluster-name").textContent = session.cluster;
   showSwitch(session);
-  place("user").textContent = role === "user" ? user : `${user} (${role})`;
+  const rights = role === "user" ? null : el("span", { class: "hide-narrow" }, ` (${role})`);
+  render([user, rights], place("user"));
   start();
   route();
 }
@@ -265,7 +284,7 @@ function LoginForm({ words, about, button, main = false, busy, password = false,
   return el(
     "form",
     { onSubmit },
-    el("label", null, words, el("small", null, about), input),
+    el("label", null, words, el("small", null, coded(about)), input),
     el("button", { class: main ? "main" : "", disabled: busy }, button),
   );
 }
@@ -418,7 +437,7 @@ class Login extends Component {
     return el(
       "div",
       { class: "login card", ref: this.box },
-      el("h1", null, "Log in"),
+      el("h1", null, "Log in to Corral"),
       el("p", { class: "reason", role: "alert" }, trouble),
       ways.header || ways.oidc
         ? h(Ways, { ways, busy, byHeader: () => this.send("login/header", {}) })
@@ -429,7 +448,7 @@ class Login extends Component {
       ways.password ? el("hr") : null,
       h(LoginForm, {
         ...{ name: "code", words: "Code", button: "Log in with the code", main: true, busy },
-        about: "the one that corral ui shows; it works once",
+        about: "the one that `corral ui` shows; it works once",
         send: (code) => this.send("login/code", { code }),
       }),
       ways.codes ? el("p", null, another) : null,
@@ -437,7 +456,7 @@ class Login extends Component {
       el("hr"),
       h(LoginForm, {
         ...{ name: "token", words: "Slurm token", button: "Log in with the token", busy },
-        about: "what this prints on a node of the cluster: scontrol token lifespan=28800",
+        about: "what this prints on a node of the cluster: `scontrol token lifespan=28800`",
         password: true,
         send: (token) => this.send("login", { token }),
       }),
@@ -581,6 +600,7 @@ function run() {
   document.addEventListener("keydown", pressed);
   for (const name of ["age", "head"]) live.addEventListener(name, showLive);
   setInterval(showLive, 5000);
+  window.addEventListener("resize", showCurrentTab);
   window.addEventListener("hashchange", () => {
     // A code may come in the address of a tab that is open already.
     if (/(^|[#&])code=/.test(location.hash)) {

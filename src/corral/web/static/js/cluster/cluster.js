@@ -228,7 +228,11 @@ export function Card({ node }) {
     { class: `node ${node.kind}`, "data-key": node.name, href },
     el("span", { class: "row between" }, el("b", null, node.name), nodeBadge(node)),
     shown ? el("span", { class: "gpus", role: "img", "aria-label": label }, gpus) : null,
-    el("small", null, words.map((part) => part.replaceAll(" ", "\u00a0")).join(" · ")),
+    el(
+      "small",
+      null,
+      words.map((part) => el("span", { key: part }, part)),
+    ),
     node.reason ? el("span", { class: "reason" }, node.reason) : null,
   );
 }
@@ -423,7 +427,6 @@ class NodesCard extends Component {
           el("span", { class: "reason", role: "status" }, wrong),
         ),
         this.bulk(test, count),
-        el("br"),
         el(
           "div",
           { class: "groups" },

@@ -10,7 +10,7 @@ import * as view from "../lib/view.js";
 /** @import { Refused } from "../lib/server.js" */
 
 const { addressOf, badge, barred, clock, el, fact, formatted, keepAddress, leadsTo, many } = view;
-const { since, span, Table } = view;
+const { clockAgo, since, span, Table } = view;
 const AGAIN_MS = 15000;
 const MOST = 200;
 /** @type {[string, string][]} */
@@ -141,7 +141,7 @@ function WhoCell({ row: { account, user, partition, depth, is_default }, address
   ];
   return el(
     "td",
-    { class: `depth-${Math.min(depth, 6)}` },
+    { class: "depth", style: `--depth: ${Math.min(depth, 6)}` },
     user ? name : el("b", null, name),
     el("small", { class: "dim" }, words),
     me && user && mineOf(user, me)
@@ -479,7 +479,7 @@ function DaemonFacts({ since: at, events, threads, agents, database }) {
   return el(
     "dl",
     { class: "facts" },
-    fact("counted since", at ? `${clock(at)}, ${since(at)}` : "unknown"),
+    fact("counted since", clockAgo(at)),
     fact("jobs since then", words.join(", ") || "unknown"),
     fact("busy now", counted(threads, "thread")),
     fact("queued for nodes", counted(agents, "message")),

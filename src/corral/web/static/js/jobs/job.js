@@ -37,7 +37,8 @@ function givenWords(job) {
 function timeFact(job, at) {
   const end = job.ended && job.end_at ? job.end_at : at;
   const progress = job.limit && job.start_at ? bar(end - job.start_at, job.limit, true) : null;
-  const limit = job.limit ? ` of ${span(job.limit)}` : ", no limit";
+  const of = job.waiting ? ", limit" : " of";
+  const limit = job.limit ? `${of} ${span(job.limit)}` : ", no limit";
   return fact("time", el("span", null, progress, `${timeOf(job, at)}${limit}`));
 }
 
@@ -482,7 +483,7 @@ export class JobPage extends Component {
       "Slurm's controller has forgotten this job: this is what accounting keeps of it.";
     return el(
       "div",
-      { key: "facts", class: "card" },
+      { key: "facts", class: "card wide-facts" },
       job.forgotten ? el("p", { class: "dim" }, forgotten) : null,
       job.known_at ? el("p", { class: "reason" }, lastKnown(job.known_at)) : null,
       JobFacts({ job, me: this.props.me, use: this.idle.answer }),

@@ -287,7 +287,7 @@ export function RunningCard({ work: { running, measured, reasons, user, jobs } }
     "Running now",
     [
       lines.length
-        ? el("div", { class: "stacked" }, h(Table, { heads }, lines))
+        ? el("div", { class: "stacked brief" }, h(Table, { heads }, lines))
         : el("p", { class: "dim" }, "No job is running."),
       gpus ? el("p", { class: "dim" }, measuredWords(measured)) : null,
       waits.length
@@ -306,7 +306,7 @@ export function RunningCard({ work: { running, measured, reasons, user, jobs } }
 const tile = (words, value, unit = "") =>
   el(
     "div",
-    { key: words, class: "tile" },
+    { key: words, class: words.length > 60 ? "tile wide" : "tile" },
     el("b", null, value, unit ? el("small", null, ` ${unit}`) : null),
     el("span", null, words),
   );
@@ -392,8 +392,7 @@ function Share({ share, asked }) {
   return el(
     "span",
     { class: low ? "reason" : "" },
-    bar(share, 1, true),
-    `${percent(share)} of ${asked}`,
+    barred(share, 1, `${percent(share)} of ${asked}`),
   );
 }
 

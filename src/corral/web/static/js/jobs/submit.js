@@ -116,9 +116,7 @@ const INPUTS = {
   integer: (schema) => numberOf(schema),
   number: (schema) => numberOf(schema),
   array: ({ items }) =>
-    items?.type === "string" || items?.$ref
-      ? { placeholder: "separated by blanks; quotes keep them" }
-      : null,
+    items?.type === "string" || items?.$ref ? { placeholder: 'one "two with blanks"' } : null,
   object: (schema) => {
     const values = valuesOf(schema);
     if (!values) return null;
@@ -507,15 +505,7 @@ class JobForm extends Component {
       { ref: this.form, onSubmit: this.preview, onInput: this.changed },
       h(Notes, { notes: this.unshown() }),
       el("div", { class: "fields" }, first),
-      el("br"),
-      el(
-        "details",
-        null,
-        el("summary", null, "More"),
-        el("br"),
-        el("div", { class: "fields" }, rest),
-      ),
-      el("br"),
+      el("details", null, el("summary", null, "More"), el("div", { class: "fields" }, rest)),
       h(Unkept, { what: unkept.join(", ") }),
       el(
         "div",
@@ -677,29 +667,25 @@ export function ScriptEnvironment({ script, containers, environments, edit }) {
       : "The script has no srun line that could run in one.",
     python: "Its bin folder is written into the script, first in PATH.",
   };
-  return el(
-    "div",
-    { class: "fields" },
-    all
-      .filter(([name]) => name !== "container" || containers)
-      .map(([name, label, value, placeholder, write]) => {
-        const offers = offersOf(name, environments);
-        const list = offers.length ? { list: `offers-${name}` } : {};
-        const props = { id: `script-${name}`, autocomplete: "off", spellcheck: false };
-        return el(
-          "label",
-          { key: name },
-          label,
-          el("small", null, about[/** @type {"container" | "python"} */ (name)]),
-          h(Offers, { name, offers, cut: environments.cut }),
-          el("input", {
-            ...{ ...props, ...list, value, placeholder },
-            disabled: name === "container" && !sruns,
-            onChange: ({ currentTarget }) => edit(write(currentTarget.value.trim())),
-          }),
-        );
-      }),
-  );
+  return all
+    .filter(([name]) => name !== "container" || containers)
+    .map(([name, label, value, placeholder, write]) => {
+      const offers = offersOf(name, environments);
+      const list = offers.length ? { list: `offers-${name}` } : {};
+      const props = { id: `script-${name}`, autocomplete: "off", spellcheck: false };
+      return el(
+        "label",
+        { key: name },
+        label,
+        el("small", null, about[/** @type {"container" | "python"} */ (name)]),
+        h(Offers, { name, offers, cut: environments.cut }),
+        el("input", {
+          ...{ ...props, ...list, value, placeholder },
+          disabled: name === "container" && !sruns,
+          onChange: ({ currentTarget }) => edit(write(currentTarget.value.trim())),
+        }),
+      );
+    });
 }
 
 /** @type {api.Directives} */
@@ -932,11 +918,12 @@ class ScriptForm extends Component {
       h(Notes, { notes: Object.values(this.again?.notes ?? {}) }),
       h(DirectiveLines, { read }),
       h(Refusal, { wrong: wrong || left.join("; "), lines: atLine }),
-      el("br"),
-      el("div", { class: "fields" }, this.fields()),
-      el("br"),
-      h(ScriptEnvironment, { script, containers: form.containers, environments, edit }),
-      environments ? el("br") : null,
+      el(
+        "div",
+        { class: "fields" },
+        this.fields(),
+        h(ScriptEnvironment, { script, containers: form.containers, environments, edit }),
+      ),
       h(JobCount, { shown: read }),
       h(Unkept, { what: this.unkept ? "the script" : "" }),
       el(

@@ -26,10 +26,12 @@ const KINDS = [
   { what: "cpus", title: "Processors in use", scale: 1 },
 ];
 const INKS = ["busy", "accent", "mix", "warn", "bad", "good"];
+/** Colours of what waits or is out of service. @type {Record<string, string>} */
+const OWN = { drained: "bad", pending: "warn" };
 const MOST = 12;
 /** Room for half of the last time at the right. @type {uPlot.Padding} */
 const PADDING = [null, 28, null, null];
-const HEIGHT = 190;
+const HEIGHT = 170;
 const TIMELINE_HEIGHT = 150;
 const LEAST = 0.1; // of the values of an axis: uPlot rounds smaller steps to thousandths
 const SHORTEST_S = 60; // of an axis
@@ -56,8 +58,8 @@ function plotter() {
 /** @returns {uPlot.Axis} */
 const axis = () => ({
   stroke: () => colour("dim"),
-  grid: { stroke: () => colour("line") },
-  ticks: { stroke: () => colour("line") },
+  grid: { stroke: () => colour("line"), width: 1 },
+  ticks: { stroke: () => colour("line"), width: 1 },
 });
 
 /**
@@ -74,7 +76,7 @@ export function moment(at, apart) {
 /** @returns {uPlot.Axis} */
 const timeAxis = () => ({
   ...axis(),
-  space: LABEL_PX,
+  ...{ space: LABEL_PX, size: 36 },
   values: (_plot, at, _axis, _space, apart) => at.map((time) => moment(time, apart)),
 });
 
@@ -187,7 +189,25 @@ export async function timeline(target, past, gpus) {
 
 /** @param {number} value */
 export const digits = (value) =>
-  Math.abs(value) >= MANY ? String(Math.round(value)) : value.toPrecision(3);
+  Number.isInteger(value) || Math.abs(value) >= MANY
+    ? formatted(Math.round(value))
+    : value.toPrecision(3);
+
+/**
+ * Names of curves below a plot whose title has the word GPU already, and the node of all of them:
+ * "7" on gpu003 of "gpu003 GPU 7", of several nodes "gpu003:7".
+ * @param {string[]} names
+ */
+export function briefly(names) {
+  const parts = names.map((name) => /^(?:(\S+) )?GPU (\d+)$/.exec(name));
+  const nodes = new Set(parts.map((part) => part?.[1] ?? ""));
+  if (names.length < 2 || parts.includes(null)) return { labels: names, node: "" };
+  const [node] = nodes.size === 1 ? nodes : [""];
+  const labels = parts.map((part) =>
+    nodes.size > 1 ? `${part?.[1]}:${part?.[2]}` : (part?.[2] ?? ""),
+  );
+  return { labels, node };
+}
 
 /**
  * @param {Plotted[]} curves
@@ -196,6 +216,8 @@ export const digits = (value) =>
  * @returns {uPlot.Options}
  */
 function options(curves, width, top) {
+  const inks = curves.map(({ name }, i) => OWN[name] ?? INKS[i % INKS.length]);
+  const { labels } = briefly(curves.map(({ name }) => name));
   return {
     width,
     height: HEIGHT,
@@ -205,12 +227,12 @@ function options(curves, width, top) {
       y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, LEAST)] },
     },
     axes: [timeAxis(), { ...axis(), size: 52 }],
-    legend: legend(INKS),
+    legend: legend(inks),
     series: [
       TIME,
-      ...curves.map((curve, i) => ({
-        label: curve.name,
-        stroke: () => colour(INKS[i % INKS.length]),
+      ...labels.map((label, i) => ({
+        label,
+        stroke: () => colour(inks[i]),
         width: 2,
         dash: i >= INKS.length ? [6, 4] : undefined,
         value: newest(digits),
@@ -219,18 +241,17 @@ function options(curves, width, top) {
   };
 }
 
-/** The first curves of a kind, in the order of their names.
+/** The curves of a kind, in the order of their names.
  * @param {Plotted[]} curves
  * @param {string} what
  */
 const ofKind = (curves, what) =>
   curves
     .filter((curve) => curve.what === what && curve.points.length)
-    .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }))
-    .slice(0, MOST);
+    .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
 
-/** One kind of curves, drawn again only where other curves come.
- * @typedef {{ kind: Kind, curves: Plotted[] }} CurveProps
+/** One kind of curves, drawn again only where other curves come; all: how many there are.
+ * @typedef {{ kind: Kind, curves: Plotted[], all: number }} CurveProps
  * @extends {Component<CurveProps>} */
 class CurvePlot extends Component {
   /** @type {{ current: HTMLElement | null }} */
@@ -245,7 +266,7 @@ class CurvePlot extends Component {
 
   width() {
     const all = this.box.current?.parentElement?.clientWidth ?? 0;
-    return Math.max(260, all > 760 ? (all - 24) / 2 : all);
+    return Math.max(240, all > 500 ? Math.floor((all - 24) / 2) : all);
   }
 
   async draw() {
@@ -281,25 +302,29 @@ class CurvePlot extends Component {
   }
 
   render() {
-    const { kind, curves } = this.props;
+    const { kind, curves, all } = this.props;
     const values = curves.map((curve) => {
       const last = curve.points.at(-1);
       const value = last?.[1] ?? null;
       return `${curve.name} ${value === null ? "-" : digits(value * kind.scale)}`;
     });
     const label = `${kind.title}: ${values.join(", ")}`;
+    const { node } = briefly(curves.map(({ name }) => name));
+    const part = all > curves.length ? `${curves.length} of ${all}` : "";
     return el(
       "figure",
       { class: "curve", role: "img", "aria-label": label, ref: this.box },
-      el("figcaption", null, kind.title),
+      el("figcaption", null, [kind.title, node, part].filter(Boolean).join(" · ")),
     );
   }
 }
 
 /** @param {{ curves: Plotted[], kinds?: Kind[] }} props */
 export function Curves({ curves, kinds = KINDS }) {
-  const shown = kinds.map((kind) => ({ kind, curves: ofKind(curves, kind.what) }));
-  const plots = shown.filter((plot) => plot.curves.length);
+  const plots = kinds
+    .map((kind) => ({ kind, known: ofKind(curves, kind.what) }))
+    .filter(({ known }) => known.length)
+    .map(({ kind, known }) => ({ kind, curves: known.slice(0, MOST), all: known.length }));
   return el(
     "div",
     { class: "curves" },

@@ -91,6 +91,12 @@ export function clock(at) {
   return `${day} ${two(when.getHours())}:${two(when.getMinutes())}:${two(when.getSeconds())}`;
 }
 
+/**
+ * A time with how long ago it was.
+ * @param {number | null | undefined} at unix seconds
+ */
+export const clockAgo = (at) => (at ? `${clock(at)} (${since(at)})` : "unknown");
+
 /** @param {number | null | undefined} mib */
 export function gib(mib) {
   if (!mib) return "-";

@@ -313,6 +313,14 @@ export class Log extends Component {
     return how === "live" && this.props.ended ? "ended" : how;
   }
 
+  /** What is in the box while it has no line. */
+  get none() {
+    const { words } = this;
+    if (!this.state.task) return `Nothing is chosen: ${words}.`;
+    if (words === "live") return "Nothing is printed yet.";
+    return words === "the end" ? "Nothing was printed." : "";
+  }
+
   render() {
     const { file, files, wrap } = this.state;
     const { job } = this.props;
@@ -331,6 +339,7 @@ export class Log extends Component {
           role: "log",
           tabIndex: 0,
           "aria-label": "Output of the job",
+          "data-none": this.none,
           ref: this.box,
         }),
       ],

@@ -10,6 +10,7 @@ import {
   bar,
   card,
   clock,
+  clockAgo,
   complain,
   el,
   fact,
@@ -18,7 +19,6 @@ import {
   lastAddress,
   many,
   nodeBadge,
-  since,
   toast,
   warmth,
 } from "../lib/view.js";
@@ -47,12 +47,6 @@ function memoryWords({ memory, memory_free, memory_used }) {
 const reasonWords = (node) =>
   node.reason && `${node.reason} (${node.reason_user || "?"}, ${clock(node.reason_at)})`;
 
-/** @param {NodeRow} node */
-const bootWords = ({ boot_at: at }) => (at ? `${clock(at)} (${since(at)})` : "unknown");
-
-/** @param {Machine} machine */
-const busyWords = ({ busy_at: at }) => (at ? `${clock(at)} (${since(at)})` : "unknown");
-
 /** @param {Machine} machine */
 function layoutWords({ sockets, cores, threads, architecture }) {
   const layout = `${many(sockets, "socket")} x ${many(cores, "core")} x ${many(threads, "thread")}`;
@@ -62,7 +56,7 @@ function layoutWords({ sockets, cores, threads, architecture }) {
 /** What the answer about one node has of its machine. @param {Machine | null | undefined} machine */
 const machineFacts = (machine) =>
   machine && [
-    fact("last busy", busyWords(machine)),
+    fact("last busy", clockAgo(machine.busy_at)),
     fact("processors", layoutWords(machine)),
     fact("kernel", machine.kernel),
   ];
@@ -94,7 +88,7 @@ export function NodeFacts({ node, figures = {}, machine }) {
     fact("features", node.features.join(", ") || "-"),
     fact("address", node.address),
     fact("slurmd", node.version || "-"),
-    fact("booted", bootWords(node)),
+    fact("booted", clockAgo(node.boot_at)),
     machineFacts(machine),
   );
 }
@@ -262,7 +256,7 @@ export class NodePage extends Component {
         el(
           "div",
           { class: "stack" },
-          el("div", { class: "card" }, head, el("br"), facts),
+          el("div", { class: "card" }, head, facts),
           h(JobsCard, { name: node.name, detail }),
           checks,
         ),

@@ -7,12 +7,12 @@ import {
   badge,
   card,
   clock,
+  clockAgo,
   el,
   formatted,
   gib,
   leadsTo,
   many,
-  since,
   Table,
 } from "../lib/view.js";
 /** @import { HealthLine, JobRow, LastHealth, NamedJob, NodeDetail, NodeEvent, NodeGpu, NodeHealth } from "../api.js" */
@@ -132,7 +132,7 @@ export function JobsCard({ name, detail }) {
   const content = jobs.length
     ? el(
         "div",
-        { class: "stacked" },
+        { class: "stacked brief" },
         h(Table, { heads: ["job", "name", "user", ...numbers] }, lines),
       )
     : el("p", { class: "dim" }, "No job is running on this node.");
@@ -245,7 +245,7 @@ export function LastChecks({ last }) {
   const { at, checks, why } = last;
   const ordered = [...checks].sort((a, b) => ORDER.indexOf(a.word) - ORDER.indexOf(b.word));
   const rest = checks.length ? "The other checks are unknown" : "Unknown";
-  const when = at === null ? "" : `${many(checks.length, "check")}, ${clock(at)} (${since(at)})`;
+  const when = at === null ? "" : `${many(checks.length, "check")}, ${clockAgo(at)}`;
   return card("Last health checks", [
     h(HealthTable, { checks: ordered }),
     when ? el("p", { class: "dim" }, when) : null,

@@ -76,7 +76,7 @@ export class HistoryView extends Component {
         `The journal of this machine, newest first. A run of a command is one row: ▸ unfolds its records, in the order of time.${all}`,
       ),
       rows.length
-        ? el("div", { class: "stacked" }, h(Table, { heads }, rows))
+        ? el("div", { class: "stacked brief" }, h(Table, { heads }, rows))
         : el("p", { class: "dim" }, "Nothing was done from here yet."),
     ]);
   }

@@ -337,7 +337,6 @@ export class Editor extends Component {
       [
         this.editor(),
         h(Findings, { findings, jump: this.jump }),
-        el("br"),
         el(
           "div",
           { class: "row" },
@@ -360,14 +359,18 @@ export class Editor extends Component {
 
   render() {
     const { plan, planned, progress, failure } = this.state;
-    return [
+    const about = "Plan shows what the file would change on the machines. It changes nothing.";
+    return el(
+      "div",
+      { class: "columns" },
       this.file(),
       card("Plan", [
         h(ProgressView, { progress }),
         failure ? h(Problem, { failure }) : null,
         plan ? h(PlanToApply, { key: planned, plan }) : null,
+        progress || failure || plan ? null : el("p", { class: "dim" }, about),
       ]),
-    ];
+    );
   }
 }
 

@@ -1,7 +1,18 @@
 // The last proof with its evidence, and the reports that were kept.
 import { Component, h } from "../../vendor/preact.mjs";
 import { call, Latest, refused, ticketed } from "../lib/server.js";
-import { badge, card, clock, coded, complain, el, Loaded, many, pre, since } from "../lib/view.js";
+import {
+  badge,
+  card,
+  clock,
+  clockAgo,
+  coded,
+  complain,
+  el,
+  Loaded,
+  many,
+  pre,
+} from "../lib/view.js";
 import { follow, isRunning, Problem, ProgressView } from "./work.js";
 /** @import * as api from "../api.js" */
 /** @import { Refused } from "../lib/server.js" */
@@ -58,7 +69,7 @@ export function ProofView({ proof }) {
   const { good, proven, uncovered, results, at } = proof;
   const part =
     good && !proven && uncovered ? `not a complete proof: ${uncovered.join("; ")}; ` : "";
-  const counted = `${part}${many(results.length, "check")}, ${clock(at)} (${since(at)})`;
+  const counted = `${part}${many(results.length, "check")}, ${clockAgo(at)}`;
   const groups = Map.groupBy(results, ({ group }) => group);
   const sections = [...groups].map(([group, list]) =>
     el(
