@@ -804,6 +804,7 @@ class ScriptLine(TypedDict):
 class Directives(TypedDict):
     """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+    ignored: lines behind the first command, which sbatch does not read.
     jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
     most, None for no limit.
     """
@@ -811,6 +812,7 @@ class Directives(TypedDict):
     fields: dict[str, FormValue]
     others: list[ScriptLine]
     faults: list[ScriptLine]
+    ignored: list[ScriptLine]
     jobs: int | None
     at_once: int | None
 

@@ -82,6 +82,7 @@ async def form(session: Viewer, state: Here) -> Any:
     schema = api.JobSpec.model_json_schema()
     for name in OF_THIS_MACHINE | {"user"}:
         del schema["properties"][name]
+    schema = _for_browsers(schema)
     return {
         "schema": schema,
         "can_spec": not why,
@@ -89,6 +90,40 @@ async def form(session: Viewer, state: Here) -> Any:
         "storage": [s.mount for s in spec.storage] if spec else [],
         "recipients": _recipients(spec, session.user),
         "containers": bool(spec and spec.software.containers != "none"),
+    }
+
+
+_CLASS: Final = re.compile(r"\\.|\[((?:\\.|[^\]\\])*)\]")
+_IN_CLASS: Final = re.compile(r"\\.|^-|-$|[()\[{}/|]")
+
+
+def pattern_for_browsers(pattern: str) -> str:
+    """A pattern that Python reads as before, and browsers too, whose inputs have the flag ``v``.
+
+    With it ``-`` at the end of a class, brackets and ``|`` in it are to be escaped.
+    """
+
+    def escaped(match: re.Match[str]) -> str:
+        return match[0] if match[0].startswith("\\") else f"\\{match[0]}"
+
+    def of_class(match: re.Match[str]) -> str:
+        return match[0] if match[1] is None else f"[{_IN_CLASS.sub(escaped, match[1])}]"
+
+    return _CLASS.sub(of_class, pattern)
+
+
+def _for_browsers(schema: Any) -> Any:
+    """A JSON Schema with its patterns so."""
+    if isinstance(schema, list):
+        return [_for_browsers(each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    entries = cast("dict[str, Any]", schema).items()
+    return {
+        name: pattern_for_browsers(value)
+        if name == "pattern" and isinstance(value, str)
+        else _for_browsers(value)
+        for name, value in entries
     }
 
 

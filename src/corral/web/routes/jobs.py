@@ -26,7 +26,7 @@ from corral.errors import Code, CorralError
 from corral.jobs.allowances import MOST_TASKS
 from corral.runtime.tasks import concurrently
 from corral.slurm.array_tasks import array_tasks, without_limit
-from corral.slurm.directives import Directive, directives, nodes_of
+from corral.slurm.directives import Directive, directives, nodes_of, passed_over
 from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.adapters import NEWEST
@@ -281,6 +281,7 @@ def _read(draft: Draft, version: int | None) -> dict[str, Any]:
             for d in others
         ],
         "faults": [{"line": line, "text": text} for line, text in faults],
+        "ignored": [{"line": line, "text": text} for line, text in passed_over(draft.script)],
     }
 
 

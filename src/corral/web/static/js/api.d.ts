@@ -204,12 +204,14 @@ export interface Diagnosis {
 
 /** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+ignored: lines behind the first command, which sbatch does not read.
 jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
 most, None for no limit. */
 export interface Directives {
   fields: Record<string, FormValue>;
   others: ScriptLine[];
   faults: ScriptLine[];
+  ignored: ScriptLine[];
   jobs: number | null;
   at_once: number | null;
 }

@@ -136,36 +136,34 @@ export class ArrayPage extends Component {
     this.setState({ shown: task });
   };
 
-  render() {
-    const { array, name, mine, me, task, back } = this.props;
-    const { read, shown } = this.state;
-    const words = read && countWords(read);
-    const again = mine && me.mine && read?.array.ended;
-    return [
+  /** @param {ArrayTasks} read */
+  head(read) {
+    const { array, name, mine, me, back } = this.props;
+    const words = countWords(read);
+    const label = { "aria-label": `${name}, array ${array}: ${words}` };
+    return el(
+      "div",
+      { key: "head", class: "row between" },
       el(
         "div",
-        { key: "head", class: "row between" },
-        el(
-          "div",
-          { class: "row" },
-          back,
-          el(
-            "h1",
-            { "aria-label": read ? `${name}, array ${array}: ${words}` : name },
-            ...[`${name} `, read ? Counts({ counts: read.array.counts }) : null],
-          ),
-          read && el("span", { class: "dim" }, `array ${array}: ${words}`),
-        ),
-        again ? AgainLink({ job: array, whole: true }) : null,
+        { class: "row" },
+        back,
+        el("h1", label, `${name} `, Counts({ counts: read.array.counts })),
+        el("span", { class: "dim" }, `array ${array}: ${words}`),
       ),
-      read
-        ? el(
-            "div",
-            { key: "choice", class: "card" },
-            TaskChoice({ read, shown, own: array, choose: this.choose }),
-          )
-        : null,
-      read ? task(shown, this.query) : null,
+      mine && me.mine && read.array.ended ? AgainLink({ job: array, whole: true }) : null,
+    );
+  }
+
+  render() {
+    const { array, task, back } = this.props;
+    const { read, shown } = this.state;
+    if (!read) return back;
+    const choice = TaskChoice({ read, shown, own: array, choose: this.choose });
+    return [
+      this.head(read),
+      el("div", { key: "choice", class: "card" }, choice),
+      task(shown, this.query),
     ];
   }
 }

@@ -330,7 +330,9 @@ export class JobPage extends Component {
     this.loaded = Date.now();
     /** @type {Promise<api.JobDetail>} */
     const answer = call(`jobs/${this.id}`);
-    return this.newestJob.take(answer, this.shown, (failure) => {
+    const take = (/** @type {api.JobDetail} */ job) =>
+      this.whole(job) ? this.setState({ job, failure: undefined }) : this.shown(job);
+    return this.newestJob.take(answer, take, (failure) => {
       if (!this.state.job) this.setState({ failure });
     });
   }
@@ -345,10 +347,6 @@ export class JobPage extends Component {
   /** @param {api.JobDetail} job */
   shown = (job) => {
     const before = this.state.job;
-    if (this.whole(job)) {
-      this.setState({ job, failure: undefined });
-      return;
-    }
     if (!this.props.within) document.title = `${job.name} · job ${job.label} · Corral`;
     const own = job.mine && this.props.me.mine;
     this.setState({

@@ -513,6 +513,7 @@ class JobForm extends Component {
         el("button", null, "Show the batch script"),
         el("button", { ...send, disabled: blocked }, "Submit"),
         h(StartOver, { again: this.props.again }),
+        shown ? null : el("span", { class: "dim" }, "What is submitted is shown first."),
       ),
       shown && h(Shown, { shown, expected }),
     );
@@ -578,8 +579,8 @@ export function scriptBody(script, values, given) {
  * What the #SBATCH lines of the script ask for: what no field has, and what is wrong.
  * @param {{ read: api.Directives }} props
  */
-export function DirectiveLines({ read: { others, faults } }) {
-  if (!others.length && !faults.length) return null;
+export function DirectiveLines({ read: { others, faults, ignored } }) {
+  if (!others.length && !faults.length && !ignored.length) return null;
   const line = (/** @type {api.ScriptLine} */ { line: number, text }) =>
     el("li", { key: `${number} ${text}` }, `line ${number}: `, el("code", null, text));
   return el(
@@ -591,6 +592,14 @@ export function DirectiveLines({ read: { others, faults } }) {
           { class: "reason", role: "alert" },
           "These lines cannot be carried over. Change or remove them, or submit with sbatch on a login node.",
           el("ul", null, faults.map(line)),
+        )
+      : null,
+    ignored.length
+      ? el(
+          "div",
+          { class: "reason", role: "alert" },
+          "Slurm ignores these lines: they are behind the first command.",
+          el("ul", null, ignored.map(line)),
         )
       : null,
     others.length
@@ -689,7 +698,7 @@ export function ScriptEnvironment({ script, containers, environments, edit }) {
 }
 
 /** @type {api.Directives} */
-const NOTHING = { fields: {}, others: [], faults: [], jobs: null, at_once: null };
+const NOTHING = { fields: {}, others: [], faults: [], ignored: [], jobs: null, at_once: null };
 const TYPED_MS = 250;
 
 /**

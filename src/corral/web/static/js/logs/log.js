@@ -316,7 +316,6 @@ export class Log extends Component {
   /** What is in the box while it has no line. */
   get none() {
     const { words } = this;
-    if (!this.state.task) return `Nothing is chosen: ${words}.`;
     if (words === "live") return "Nothing is printed yet.";
     return words === "the end" ? "Nothing was printed." : "";
   }

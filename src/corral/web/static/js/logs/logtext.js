@@ -210,8 +210,7 @@ export function inParts(text, start, end, most = 500) {
 
 /** Of the lines that a program may still go back to: a terminal has as many. */
 const HELD = 24;
-/** A bar whose line has ended is the first of several, maybe. */
-const MOVES = /[\b]|\x1b\[\d*[ABDF]|\r[^\r\n][^\n]*\n/; // eslint-disable-line no-control-regex
+const MOVES = /[\b]|\x1b\[\d*[ABDF]/; // eslint-disable-line no-control-regex
 const UNFINISHED = /\x1b(?:\[[0-9;:?<=>]*)?$/; // eslint-disable-line no-control-regex
 
 /** @typedef {{ text: string, style: Style }[]} Cells one character each */
@@ -250,25 +249,35 @@ class Screen {
     this.rest = UNFINISHED.exec(text)?.[0] ?? "";
     const whole = text.slice(0, text.length - this.rest.length);
     for (let at = 0; at < whole.length; at += 1) {
-      const character = whole[at];
-      if (character === "\n") {
+      if (whole[at] === "\n") {
         byte += bytesOf(whole.slice(counted, at + 1));
         counted = at + 1;
         this.down(byte);
-      } else if (character === "\r") {
-        this.column = 0;
-        this.again = true;
-      } else if (character === "\b") this.column = Math.max(0, this.column - 1);
-      else {
-        ESCAPE.lastIndex = at;
-        const match = character < " " || character === "\x7f" ? ESCAPE.exec(whole) : null;
-        if (match?.index === at) {
-          this.sequence(match[2], match[1]);
-          at += match[0].length - 1;
-        } else this.put(character);
-      }
+      } else if (whole[at] >= " " && whole[at] !== "\x7f") this.put(whole[at]);
+      else at += this.control(whole, at);
     }
-    ESCAPE.lastIndex = 0;
+  }
+
+  /**
+   * How many characters of an escape sequence follow the one there.
+   * @param {string} text
+   * @param {number} at
+   */
+  control(text, at) {
+    if (text[at] === "\r") {
+      this.column = 0;
+      this.again = true;
+    } else if (text[at] === "\b") this.column = Math.max(0, this.column - 1);
+    else if (text[at] === "\t") this.put("\t");
+    else {
+      ESCAPE.lastIndex = at;
+      const match = ESCAPE.exec(text);
+      ESCAPE.lastIndex = 0;
+      if (match?.index !== at) return 0;
+      if (match[2]) this.sequence(match[2], match[1]);
+      return match[0].length - 1;
+    }
+    return 0;
   }
 
   /** @param {number} byte of what follows */
@@ -293,19 +302,23 @@ class Screen {
 
   /**
    * @param {string} kind
-   * @param {string} [codes]
+   * @param {string} codes
    */
-  sequence(kind, codes = "") {
+  sequence(kind, codes) {
     const count = Number(codes) || 1;
-    if (kind === "m") this.style = inked(codes || "0", this.style);
-    else if (kind === "A" || kind === "F") this.row = Math.max(0, this.row - count);
-    else if (kind === "B") this.row = Math.min(this.rows.length - 1, this.row + count);
-    else if (kind === "C") this.column = Math.min(LONGEST, this.column + count);
-    else if (kind === "D") this.column = Math.max(0, this.column - count);
-    else if (kind === "K")
-      this.rows[this.row].cells.length =
-        codes === "2" ? 0 : Math.min(this.rows[this.row].cells.length, this.column);
-    if (kind === "F") this.column = 0;
+    const { row, column, rows } = this;
+    const { cells } = rows[row];
+    /** @type {Record<string, () => unknown>} */
+    const moves = {
+      m: () => (this.style = inked(codes || "0", this.style)),
+      A: () => (this.row = Math.max(0, row - count)),
+      B: () => (this.row = Math.min(rows.length - 1, row + count)),
+      C: () => (this.column = Math.min(LONGEST, column + count)),
+      D: () => (this.column = Math.max(0, column - count)),
+      F: () => [(this.row = Math.max(0, row - count)), (this.column = 0)],
+      K: () => (cells.length = codes === "2" ? 0 : Math.min(cells.length, column)),
+    };
+    moves[kind]?.();
   }
 
   /** Lines that no program of a terminal's height goes back to. */
@@ -349,8 +362,6 @@ export class Stream {
   style = PLAIN;
   /** The last state of the open line, as far as it has come; with a screen what that shows. */
   open = "";
-  /** The open line was written over: "\r". */
-  bar = "";
   /** Once its program moved the cursor. @type {Screen | null} */
   screen = null;
 
@@ -363,7 +374,7 @@ export class Stream {
   take(text, start, end) {
     if (start !== this.end) this.restart(start);
     this.end = end;
-    if (this.screen || MOVES.test(this.bar + this.open + text)) return this.moved(text, start);
+    if (this.screen || MOVES.test(this.open + text)) return this.moved(text, start);
     const lines = (this.open + text).split("\n");
     const last = lines.pop() ?? "";
     const { from } = this;
@@ -373,10 +384,7 @@ export class Stream {
       this.style = after;
       return pieces;
     });
-    if (lines.length) {
-      this.from = Math.max(start, end - bytesOf(last));
-      this.bar = "";
-    }
+    if (lines.length) this.from = Math.max(start, end - bytesOf(last));
     this.keep(last);
     return { lines: made, from, next };
   }
@@ -412,10 +420,7 @@ export class Stream {
    */
   keep(line) {
     const at = lastState(line);
-    if (at) {
-      this.style = styled(line.slice(0, at), this.style).after;
-      this.bar = "\r";
-    }
+    if (at) this.style = styled(line.slice(0, at), this.style).after;
     const state = line.slice(at);
     this.open = state.length > 2 * LONGEST ? state.slice(0, 2 * LONGEST) : state;
   }
@@ -428,7 +433,6 @@ export class Stream {
   /** @param {number} start */
   restart(start) {
     this.screen = null;
-    this.bar = "";
     this.from = start;
     this.end = start;
     this.open = "";
