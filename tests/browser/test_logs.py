@@ -235,8 +235,8 @@ def test_the_page_of_an_array_is_of_all_its_tasks(
     page.wait_for_selector("h2:text-is('Why it failed')")
     page.wait_for_selector(".log >> text=of task 3")
     shoot(page, "array-page")
-    whole = page.locator("a:text-is('Edit and submit again')")
-    assert whole.get_attribute("href") == f"#submit?again={number}&whole=true"
+    entire = page.locator("a:text-is('Edit and submit again')")
+    assert entire.get_attribute("href") == f"#submit?again={number}&entire=true"
     page.click("[aria-label='Failed tasks'] button:text-is('4')")
     page.wait_for_selector("h2:has-text('task 4, job')")
     page.wait_for_selector(".log >> text=of task 4")
@@ -247,7 +247,7 @@ def test_the_page_of_an_array_is_of_all_its_tasks(
     assert page.locator("h2:text-is('Why it failed')").count() == 0
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
-    whole.click()
+    entire.click()
     page.wait_for_selector(f"h2 >> text=Submit array {number} again")
     assert page.input_value("input[name=array]") == "3-4,12"
 

@@ -210,7 +210,7 @@ async def again(
     job_id: JobId,
     session: Viewer,
     state: Here,
-    whole: Annotated[bool, Query(description="All tasks of the array that it is of.")] = False,
+    entire: Annotated[bool, Query(description="All tasks of the array that it is of.")] = False,
 ) -> Any:
     """One's own job as a filled form, or as a script with all of its options; with what is missing.
 
@@ -219,13 +219,13 @@ async def again(
     """
     record = await own_job(state, session, job_id)
     tasks = ""
-    if whole and record.array:
+    if entire and record.array:
         tasks = all_tasks(await records_of_array(state, session, record))
     async with state.questions.turn(session.user):
         recorded = await own_commands(state).recorded(session.login, record)
     form, notes = dict[str, Any](), dict[str, str]()
     if recorded.job and not await why_no_form(state, session):
-        form, notes = form_of(record, recorded, whole=bool(tasks))
+        form, notes = form_of(record, recorded, entire=bool(tasks))
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
     line = recorded.submit_line or record.submit_line
@@ -250,14 +250,14 @@ def _named(record: Job) -> dict[str, Any]:
 
 
 def form_of(
-    record: Job, recorded: api.Recorded, *, whole: bool = False
+    record: Job, recorded: api.Recorded, *, entire: bool = False
 ) -> tuple[dict[str, Any], dict[str, str]]:
     """What was filled in that is not as it would be anyway, and what is to be stated of it.
 
     Args:
         record: the job.
         recorded: what it was.
-        whole: all tasks of its array are submitted again.
+        entire: all tasks of its array are submitted again.
     """
     fields, notes = filled_in(recorded.job)
     fields.pop("script", None)
@@ -270,7 +270,7 @@ def form_of(
         notes["script"] = f"{script} was uploaded, and its copy is not there any more"
     if recorded.job.get("environment"):
         notes["options"] = f"not carried over: environment {recorded.job['environment']}"
-    label = None if whole else array_label(record.label)
+    label = None if entire else array_label(record.label)
     if label and label.task is not None and fields.get("array"):
         fields["array"] = str(label.task)
         notes["array"] = f"task {label.task} of array {label.array} alone"

@@ -149,16 +149,13 @@ test("bars of several lines and backspaces are shown as a terminal shows them", 
   // tqdm with position=0 and 1, in pieces that end anywhere
   const bars = (/** @type {number} */ n) => `\r${ESC}[32mouter${ESC}[0m ${n}%\n\rinner ${n}%${up}`;
   const text = `start\n${[0, 33, 66, 100].map(bars).join("")}\n\nover é\n`;
-  const wanted = ["start", "outer 100%", "inner 100%", "over é"];
-  assert.deepEqual(printed([text]), wanted);
+  const shown = ["start", "outer 100%", "inner 100%", "over é"];
+  assert.deepEqual(printed([text]), shown);
   // What was complete before the cursor moved first stays: the program may never go back.
   const first = text.indexOf(up);
   for (let at = first + up.length; at < text.length; at += 1)
-    assert.deepEqual(printed([text.slice(0, at), text.slice(at)]), wanted, `cut at ${at}`);
-  assert.deepEqual(
-    printed([text.slice(0, first), ...text.slice(first)]).slice(-3),
-    wanted.slice(1),
-  );
+    assert.deepEqual(printed([text.slice(0, at), text.slice(at)]), shown, `cut at ${at}`);
+  assert.deepEqual(printed([text.slice(0, first), ...text.slice(first)]).slice(-3), shown.slice(1));
   assert.deepEqual(printed([`one\ntwo\n${ESC}[2Aten`]), ["ten", "two"]);
   assert.deepEqual(printed([`long line\r${ESC}[Kx\b\b\by`]), ["y"]);
 });

@@ -60,7 +60,7 @@ def an_array(rest: FakeRest) -> None:
         )
 
 
-def test_an_array_is_shown_and_submitted_again_as_a_whole() -> None:
+def test_an_array_is_shown_and_submitted_again_with_all_tasks() -> None:
     async def work() -> None:
         rest = FakeRest()
         an_array(rest)
@@ -77,9 +77,9 @@ def test_an_array_is_shown_and_submitted_again_as_a_whole() -> None:
             counts = {each["state"]: each["count"] for each in shown["array"]["counts"]}
             assert counts == {"FAILED": 2, "COMPLETED": 1}
             assert (await page.get("jobs/1/tasks")).status_code == 404
-            whole = (await page.get("jobs/52/again?whole=true")).json()
-            assert "#SBATCH --array=0-2\n" in whole["script"]
-            assert "array" not in whole["notes"]
+            entire = (await page.get("jobs/52/again?entire=true")).json()
+            assert "#SBATCH --array=0-2\n" in entire["script"]
+            assert "array" not in entire["notes"]
             alone = (await page.get("jobs/52/again")).json()
             assert "#SBATCH --array=2\n" in alone["script"]
 
@@ -90,11 +90,11 @@ def test_a_form_of_an_array_is_the_form_of_all_its_tasks() -> None:
     job = Job(id=52, label="52_2")
     recorded = Recorded(job=own(command=["a"], array="0-2", at_once=1))
     assert form_of(job, recorded)[0]["array"] == "2"
-    made, notes = form_of(job, recorded, whole=True)
+    made, notes = form_of(job, recorded, entire=True)
     assert made["array"] == "0-2"
     assert not notes
     swept = Recorded(job=own(command=["a"], sweep={"x": ["1", "2"]}))
-    assert not form_of(job, swept, whole=True)[1]
+    assert not form_of(job, swept, entire=True)[1]
 
 
 def own(**fields: Any) -> dict[str, Any]:

@@ -470,7 +470,7 @@ def _limited() -> tuple[dict[str, Any], FakeRest]:
 
 
 def test_beyond_a_limit_is_refused_at_the_field_of_the_form_and_stated_of_a_script() -> None:
-    """``sbatch --test-only`` says "now" for it."""
+    """``sbatch --test-only`` reports a start "now" for it."""
 
     async def work() -> None:
         cluster, rest = _limited()
@@ -501,14 +501,14 @@ def test_patterns_of_the_form_are_those_of_python_and_of_browsers() -> None:
         r"^[a-z_.\-]{0,3}\.[\(\|\)\]\/\-]$"
     )
     texts = [chr(code) for code in range(32, 127)]
-    found = list(_patterns(api.JobSpec.model_json_schema()))
-    assert len(found) > 15
-    for pattern in found:
+    patterns = list(_patterns(api.JobSpec.model_json_schema()))
+    assert len(patterns) > 15
+    for pattern in patterns:
         written = pattern_for_browsers(pattern)
         for text in [*texts, *(f"a{text}" for text in texts)]:
             assert bool(re.search(written, text)) == bool(re.search(pattern, text)), pattern
     compiles = "for (const p of JSON.parse(process.argv[1])) new RegExp(`^(?:${p})$`, 'v')"
-    made = json.dumps([pattern_for_browsers(pattern) for pattern in found])
+    made = json.dumps([pattern_for_browsers(pattern) for pattern in patterns])
     subprocess.run([NODE, "-e", compiles, made], check=True)
 
 

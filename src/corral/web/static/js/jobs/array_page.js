@@ -151,7 +151,7 @@ export class ArrayPage extends Component {
         el("h1", label, `${name} `, Counts({ counts: read.array.counts })),
         el("span", { class: "dim" }, `array ${array}: ${words}`),
       ),
-      mine && me.mine && read.array.ended ? AgainLink({ job: array, whole: true }) : null,
+      mine && me.mine && read.array.ended ? AgainLink({ job: array, entire: true }) : null,
     );
   }
 

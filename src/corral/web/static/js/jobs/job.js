@@ -292,7 +292,7 @@ export class JobPage extends Component {
   }
 
   /** The number of an array is its last task's, too. @param {api.JobDetail} job */
-  whole(job) {
+  entire(job) {
     return !this.props.within && arrayOf(job.label) === String(job.id);
   }
 
@@ -331,7 +331,7 @@ export class JobPage extends Component {
     /** @type {Promise<api.JobDetail>} */
     const answer = call(`jobs/${this.id}`);
     const take = (/** @type {api.JobDetail} */ job) =>
-      this.whole(job) ? this.setState({ job, failure: undefined }) : this.shown(job);
+      this.entire(job) ? this.setState({ job, failure: undefined }) : this.shown(job);
     return this.newestJob.take(answer, take, (failure) => {
       if (!this.state.job) this.setState({ failure });
     });
@@ -363,7 +363,7 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail | undefined} job */
   measure(job = this.state.job) {
-    if (!job || this.whole(job) || !this.props.me.figures || !job.may || job.waiting) return;
+    if (!job || this.entire(job) || !this.props.me.figures || !job.may || job.waiting) return;
     this.measured = Date.now();
     this.idle.ask(this.props.me, [job], () => this.ended || this.forceUpdate());
     const show = (/** @type {api.Curves} */ use) =>
@@ -525,7 +525,7 @@ export class JobPage extends Component {
         failure ? h(FailureCard, { failure }) : null,
       ];
     const { me, query } = this.props;
-    if (this.whole(job)) {
+    if (this.entire(job)) {
       const { name, mine } = job;
       const within = String(job.id);
       const task = (/** @type {number} */ id, /** @type {URLSearchParams} */ of) =>

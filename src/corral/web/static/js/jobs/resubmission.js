@@ -4,14 +4,14 @@ import { el } from "../lib/view.js";
 /** @import { InputProps } from "../lib/view.js" */
 
 /**
- * @param {{ job: number, whole?: boolean, label?: string }} props whole: all tasks of the array with that number
+ * @param {{ job: number, entire?: boolean, label?: string }} props entire: all tasks of the array with that number
  */
-export function AgainLink({ job, whole = false, label = "" }) {
+export function AgainLink({ job, entire = false, label = "" }) {
   const task = /_(\d+)$/.exec(label)?.[1];
   const words = task ? `Edit and submit task ${task} again` : "Edit and submit again";
   return el(
     "a",
-    { class: "button", href: `#submit?again=${job}${whole ? "&whole=true" : ""}` },
+    { class: "button", href: `#submit?again=${job}${entire ? "&entire=true" : ""}` },
     words,
   );
 }

@@ -986,9 +986,9 @@ export class SubmitCard extends Component {
     this.setState(change, () => {
       const { mode: by, template } = this.state;
       const again = String(this.props.again?.id ?? "");
-      const whole = this.props.query.get("whole") ?? "";
-      const chosen = { again, whole, by, template: template ? keyOf(template) : "" };
-      const usual = { again: "", whole: "", by: this.usual, template: "" };
+      const entire = this.props.query.get("entire") ?? "";
+      const chosen = { again, entire, by, template: template ? keyOf(template) : "" };
+      const usual = { again: "", entire: "", by: this.usual, template: "" };
       keepAddress(addressOf("submit", chosen, usual));
     });
   }
@@ -1000,8 +1000,8 @@ export class SubmitCard extends Component {
    */
   draft(form) {
     const { me, again, query } = this.props;
-    const whole = query.get("whole") ? " whole" : "";
-    return new Draft(me.user, `${form} ${again?.id ?? ""}${whole}`.trim());
+    const entire = query.get("entire") ? " entire" : "";
+    return new Draft(me.user, `${form} ${again?.id ?? ""}${entire}`.trim());
   }
 
   /** @param {Draft<any>} draft */
@@ -1079,7 +1079,7 @@ export class SubmitCard extends Component {
     const { form, me, again } = this.props;
     const draft = this.draft("script");
     const what =
-      again && (this.props.query.get("whole") ? `array ${again.id}` : `job ${again.label}`);
+      again && (this.props.query.get("entire") ? `array ${again.id}` : `job ${again.label}`);
     const title = what ? `Submit ${what} again` : "Submit a job";
     return card(
       title,
@@ -1104,10 +1104,10 @@ export class SubmitCard extends Component {
 export function SubmitPage({ me, query }) {
   const job = Number(query.get("again")) || 0;
   /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
-  const whole = query.get("whole") ? "?whole=true" : "";
+  const entire = query.get("entire") ? "?entire=true" : "";
   const load = () =>
-    Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again${whole}`) : null]);
+    Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again${entire}`) : null]);
   const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>
     h(SubmitCard, { form, again, me, query });
-  return h(Loaded, { key: `${job}${whole}`, load, view });
+  return h(Loaded, { key: `${job}${entire}`, load, view });
 }

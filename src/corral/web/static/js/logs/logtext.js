@@ -247,14 +247,14 @@ class Screen {
     let counted = 0;
     if (MOVES.test(text)) this.still = 0;
     this.rest = UNFINISHED.exec(text)?.[0] ?? "";
-    const whole = text.slice(0, text.length - this.rest.length);
-    for (let at = 0; at < whole.length; at += 1) {
-      if (whole[at] === "\n") {
-        byte += bytesOf(whole.slice(counted, at + 1));
+    const complete = text.slice(0, text.length - this.rest.length);
+    for (let at = 0; at < complete.length; at += 1) {
+      if (complete[at] === "\n") {
+        byte += bytesOf(complete.slice(counted, at + 1));
         counted = at + 1;
         this.down(byte);
-      } else if (whole[at] >= " " && whole[at] !== "\x7f") this.put(whole[at]);
-      else at += this.control(whole, at);
+      } else if (complete[at] >= " " && complete[at] !== "\x7f") this.put(complete[at]);
+      else at += this.control(complete, at);
     }
   }
 
