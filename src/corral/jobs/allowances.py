@@ -116,10 +116,10 @@ def why_never(job: Job, allowances: Sequence[Allowance]) -> str:
         return ""
     wants = {WALL: job.limit or 0, GPU: job.gpus or 0, **counts(job.tres_asked)}
     for each in beyond(wants, allowances):
-        wanted = amount(each.resource, wants[each.resource])
+        demanded = amount(each.resource, wants[each.resource])
         most = amount(each.resource, each.most)
         return (
-            f"it asks for {wanted}, and {each.of} may have {most} ({each.name}): it cannot start "
+            f"it asks for {demanded}, and {each.of} may have {most} ({each.name}): it cannot start "
             "unless it asks for less or the limit is raised"
         )
     return ""

@@ -326,7 +326,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
 
 @router.get("/{job_id}/tasks", response_model=schemas.ArrayTasks)
 async def array_of(job_id: JobId, session: Viewer, state: Here) -> Any:
-    """The array that a job is a task of: tasks by state, and those with a record of their own.
+    """The array that a job is a task of: tasks by state, and those with an own record.
 
     slurmctld forgets tasks while others run: accounting has them, where there is one.
     """
