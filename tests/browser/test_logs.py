@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -201,34 +202,54 @@ def test_a_log_of_1_gb_is_read_in_parts(at: Desk, tmp_path: Path) -> None:
     assert heap < 100
 
 
-def test_the_tasks_of_an_array_are_a_choice(at: Desk, tmp_path: Path) -> None:
+def test_the_page_of_an_array_is_of_all_its_tasks(
+    at: Desk, tmp_path: Path, shoot: Callable[[Any, str], None]
+) -> None:
+    """Task 12 has the array's number, as the last task has; tasks 3 and 4 failed before it."""
     array, page = at.job(6), at.page
-    array["user_name"] = "kim"
-    array["standard_output"] = "/shared/task-%a/batch.log"
-    for task in (3, 12):
-        folder = job_of(at, tmp_path, 1, 900 + task)
+    number = array["array_job_id"]["number"]
+    listed = at.rest.bodies["jobs"]["body"]["jobs"]
+    listed.remove(array)
+    now = int(time.time())
+    for task, job, state in (
+        (3, 903, "FAILED"), (4, 904, "FAILED"), (12, number, "COMPLETED"),
+    ):  # fmt: skip
+        folder = job_of(at, tmp_path, 1, job)
         (folder / "rank-0.log").write_text(f"of task {task}\n")
-        at.rest.bodies["jobs"]["body"]["jobs"].append(
+        listed.append(
             {
-                **array,
-                "job_id": 900 + task,
-                "job_state": ["FAILED"],
+                **copy.deepcopy(array),
+                **{"job_id": job, "job_state": [state], "user_name": "kim", "name": "sweep"},
                 "array_task_id": {**NUMBER, "number": task},
+                "start_time": {**NUMBER, "number": now - 100 - task},
+                "end_time": {**NUMBER, "number": now - 10},
                 "standard_output": f"/shared/task-{task}/batch.log",
             }
         )
     at.rest.touch("jobs")
     page.wait_for_timeout(1500)
-    at.open("job/6")
-    tasks = page.locator("select[aria-label=Task]")
-    tasks.wait_for()
-    page.wait_for_selector(f"{STATUS}:text-is('choose a task')")
-    tasks.select_option("912")
-    page.wait_for_selector(".log >> text=of task 12")
-    tasks.select_option("903")
+    at.open(f"job/{number}")
+    page.wait_for_selector("h2:has-text('task 3, job')")
+    assert page.title().startswith(f"sweep · array {number}: 2 failed, 1 completed")
+    assert page.locator("h1 .counts").inner_text().split() == ["2", "failed", "1", "completed"]
+    page.wait_for_selector("h2:text-is('Why it failed')")
     page.wait_for_selector(".log >> text=of task 3")
-    assert "of task 12" not in text_of(page)
-    assert page.url.endswith("#job/6?task=903")
+    shoot(page, "array-page")
+    entire = page.locator("a:text-is('Edit and submit again')")
+    assert entire.get_attribute("href") == f"#submit?again={number}&entire=true"
+    page.click("[aria-label='Failed tasks'] button:text-is('4')")
+    page.wait_for_selector("h2:has-text('task 4, job')")
+    page.wait_for_selector(".log >> text=of task 4")
+    assert page.locator(f"dl.facts >> text={number}_4").count() == 1
+    assert page.url.endswith(f"#job/{number}?task=904")
+    page.select_option("select[aria-label=Task]", str(number))
+    page.wait_for_selector(".log >> text=of task 12")
+    assert page.locator("h2:text-is('Why it failed')").count() == 0
+    page.set_viewport_size({"width": 390, "height": 800})
+    assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
+    entire.click()
+    page.wait_for_selector(f"h2 >> text=Submit array {number} again")
+    assert page.input_value("input[name=array]") == "3-4,12"
 
 
 def test_a_narrow_page_without_a_pointer(

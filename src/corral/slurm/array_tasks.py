@@ -8,6 +8,7 @@ after 64 characters, with ``...`` at its end, unless SLURM_BITSTR_LEN is set.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -78,6 +79,17 @@ def array_tasks(text: str) -> ArrayTasks:
     spans = [_span(part) for part in uncut.split(",")]
     known = tuple(span for span in spans if span is not None)
     return ArrayTasks(known, exact=uncut == listed and len(known) == len(spans))
+
+
+def written_tasks(numbers: Iterable[int]) -> str:
+    """Numbers of tasks as ``--array`` takes them: ``0-2,5``."""
+    spans = list[list[int]]()
+    for number in sorted(numbers):
+        if spans and number == spans[-1][1] + 1:
+            spans[-1][1] = number
+        else:
+            spans.append([number, number])
+    return ",".join(f"{first}-{last}" if first < last else f"{first}" for first, last in spans)
 
 
 def without_limit(text: str) -> tuple[str, str | None]:

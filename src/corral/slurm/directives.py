@@ -122,6 +122,17 @@ class Directive:
     fault: str = ""
 
 
+def passed_over(script: str) -> tuple[tuple[int, str], ...]:
+    """Lines for sbatch behind the first command, which it does not read, with their numbers."""
+    begun = False
+    lines: list[tuple[int, str]] = []
+    for number, line in enumerate(script.split("\n"), 1):
+        begun = begun or bool(line.strip() and not line.lstrip().startswith("#"))
+        if begun and line.startswith(_MARKS) and len(lines) < MOST:
+            lines.append((number, line[:LONGEST]))
+    return tuple(lines)
+
+
 def directives(script: str) -> tuple[Directive, ...]:
     """All options that a script names for sbatch, in their order; the last of a name counts."""
     options: list[Directive] = []

@@ -44,19 +44,24 @@ class Resubmission:
     notes: dict[str, str]
 
 
-def resubmission(job: Job, script: str, submit_line: str) -> Resubmission:
+def resubmission(job: Job, script: str, submit_line: str, tasks: str = "") -> Resubmission:
     """The job as a script.
 
     Args:
         job: as slurmctld or accounting reports it.
         script: its batch script, "" where Slurm has none.
         submit_line: the command that submitted it, "" where it is unknown.
+        tasks: all tasks of its array, as ``--array`` takes them; "": it alone.
     """
     notes: dict[str, str] = {}
     options, rest = _of_line(job, submit_line, notes)
     if not script:
         script = _written(rest if submit_line.startswith("srun") else (), notes)
-    if label := array_label(job.label):
+    if tasks:
+        known = [*directives(script), *options]
+        if not any(o.name == "array" for o in known):
+            options.append(Directive(0, "array", tasks))
+    elif label := array_label(job.label):
         options = [o for o in options if o.name != "array"]
         options.append(Directive(0, "array", label.written))
         notes["array"] = (

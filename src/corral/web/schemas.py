@@ -691,10 +691,16 @@ class JobPreview(TypedDict):
 
 
 class ExpectedStart(TypedDict):
-    """When and where Slurm would start a job as the cluster is now; None: it gives no time."""
+    """When and where Slurm would start a job as the cluster is now; None: it gives no time.
+
+    waits: what of a limit must become free before, "" for nothing; beyond: why a script alone
+    exceeds a limit, by its field or the option of sbatch.
+    """
 
     start_at: int | None
     nodes: str
+    waits: str
+    beyond: dict[str, str]
 
 
 class LogFile(TypedDict):
@@ -707,25 +713,31 @@ class LogFile(TypedDict):
     trouble: str
 
 
-class LogTask(TypedDict):
-    """A task of an array that has begun: its job's number, and its number in the array."""
+class ArrayTask(TypedDict):
+    """A task of an array with its own record: its job's number, and its number in the array."""
 
     id: int
     label: str
     task: int
     state: str
+    kind: Kind
+    waiting: bool
+
+
+class ArrayTasks(TypedDict):
+    """An array with its tasks: the first ones of total, and of those that failed."""
+
+    array: ArrayRow
+    tasks: list[ArrayTask]
+    total: int
+    failed: list[ArrayTask]
 
 
 class LogFiles(TypedDict):
-    """The files of a job, and the tasks of its array; the first ones of tasks_total.
-
-    left_out: ranks that are not listed.
-    """
+    """The files of a job. left_out: ranks that are not listed."""
 
     files: list[LogFile]
     left_out: int
-    tasks: list[LogTask]
-    tasks_total: int
 
 
 class LogPiece(TypedDict):
@@ -792,6 +804,7 @@ class ScriptLine(TypedDict):
 class Directives(TypedDict):
     """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+    ignored: lines behind the first command, which sbatch does not read.
     jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
     most, None for no limit.
     """
@@ -799,6 +812,7 @@ class Directives(TypedDict):
     fields: dict[str, FormValue]
     others: list[ScriptLine]
     faults: list[ScriptLine]
+    ignored: list[ScriptLine]
     jobs: int | None
     at_once: int | None
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from corral.durations import seconds
 from corral.errors import CorralError
-from corral.slurm.directives import LONGEST, MOST, command_options, directives
+from corral.slurm.directives import LONGEST, MOST, command_options, directives, passed_over
 from corral.slurm.rest.write import options_of
 from tests.growth import AT_MOST, TIMES, growth
 
@@ -122,3 +122,10 @@ def test_as_many_options_as_are_read() -> None:
     options = directives("#!/bin/sh\n" + "#SBATCH -H\n" * MOST)
     assert len(options) == MOST
     assert not any(option.fault for option in options)
+
+
+def test_lines_behind_the_first_command_are_passed_over() -> None:
+    script = "#!/bin/sh\n#SBATCH --time=5\n\n# a note\nhostname\n#SBATCH --time=99\n#SLURM -N 2\n"
+    assert passed_over(script) == ((6, "#SBATCH --time=99"), (7, "#SLURM -N 2"))
+    assert [option.value for option in directives(script)] == ["5"]
+    assert not passed_over("#!/bin/sh\n#SBATCH -N 2\n")

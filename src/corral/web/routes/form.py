@@ -7,18 +7,30 @@ import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import PurePosixPath
-from typing import Any, Final, cast
+from types import MappingProxyType
+from typing import Annotated, Any, Final, cast
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from pydantic import ValidationError
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.jobs.limits import partition_name
+from corral.jobs.allowances import (
+    Allowance,
+    against_allowances,
+    demand_of,
+    demand_of_options,
+    waits_for,
+)
+from corral.jobs.limits import nodes_for, partition_name, refuse
+from corral.roles.machine.people import limits_declared
 from corral.slurm.array_tasks import array_label
+from corral.slurm.directives import command_options, directives
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
 from corral.slurm.rest.adapters import NEWEST
+from corral.slurm.rest.commands import sbatch_of
+from corral.slurm.rest.write import Submission
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
@@ -32,11 +44,20 @@ from corral.web.routes.jobs import (
     fields_of_script,
     own_commands,
     own_job,
+    records_of_array,
     submission_of,
 )
 from corral.web.routes.my_work import limits_of
 from corral.web.routes.policy import asked
-from corral.web.slurm.choices import account_choices, partition_choices, qos_choices
+from corral.web.slurm.arrays import all_tasks
+from corral.web.slurm.choices import (
+    Charge,
+    account_choices,
+    allowances,
+    partition_choices,
+    qos_choices,
+)
+from corral.web.slurm.snapshot import Snapshot
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
 from corral.web.users.worker_process import FilledJob
@@ -61,6 +82,7 @@ async def form(session: Viewer, state: Here) -> Any:
     schema = api.JobSpec.model_json_schema()
     for name in OF_THIS_MACHINE | {"user"}:
         del schema["properties"][name]
+    schema = _for_browsers(schema)
     return {
         "schema": schema,
         "can_spec": not why,
@@ -68,6 +90,40 @@ async def form(session: Viewer, state: Here) -> Any:
         "storage": [s.mount for s in spec.storage] if spec else [],
         "recipients": _recipients(spec, session.user),
         "containers": bool(spec and spec.software.containers != "none"),
+    }
+
+
+_CLASS: Final = re.compile(r"\\.|\[((?:\\.|[^\]\\])*)\]")
+_IN_CLASS: Final = re.compile(r"\\.|^-|-$|[()\[{}/|]")
+
+
+def pattern_for_browsers(pattern: str) -> str:
+    """A pattern that Python reads as before, and browsers too, whose inputs have the flag ``v``.
+
+    With it ``-`` at the end of a class, brackets and ``|`` in it are to be escaped.
+    """
+
+    def escaped(match: re.Match[str]) -> str:
+        return match[0] if match[0].startswith("\\") else f"\\{match[0]}"
+
+    def of_class(match: re.Match[str]) -> str:
+        return match[0] if match[1] is None else f"[{_IN_CLASS.sub(escaped, match[1])}]"
+
+    return _CLASS.sub(of_class, pattern)
+
+
+def _for_browsers(schema: Any) -> Any:
+    """A JSON Schema with its patterns so."""
+    if isinstance(schema, list):
+        return [_for_browsers(each) for each in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    entries = cast("dict[str, Any]", schema).items()
+    return {
+        name: pattern_for_browsers(value)
+        if name == "pattern" and isinstance(value, str)
+        else _for_browsers(value)
+        for name, value in entries
     }
 
 
@@ -150,22 +206,30 @@ def _template(file: dict[str, Any]) -> dict[str, Any]:
 
 
 @router.get("/{job_id}/again", response_model=schemas.JobAgain)
-async def again(job_id: JobId, session: Viewer, state: Here) -> Any:
+async def again(
+    job_id: JobId,
+    session: Viewer,
+    state: Here,
+    entire: Annotated[bool, Query(description="All tasks of the array that it is of.")] = False,
+) -> Any:
     """One's own job as a filled form, or as a script with all of its options; with what is missing.
 
     A job that ``corral run`` or the form submitted is the form again. Others are their script, with
     a line for each option of their command line.
     """
     record = await own_job(state, session, job_id)
+    tasks = ""
+    if entire and record.array:
+        tasks = all_tasks(await records_of_array(state, session, record))
     async with state.questions.turn(session.user):
         recorded = await own_commands(state).recorded(session.login, record)
     form, notes = dict[str, Any](), dict[str, str]()
     if recorded.job and not await why_no_form(state, session):
-        form, notes = form_of(record, recorded)
+        form, notes = form_of(record, recorded, entire=bool(tasks))
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
     line = recorded.submit_line or record.submit_line
-    made = await asyncio.to_thread(resubmission, record, recorded.script, line)
+    made = await asyncio.to_thread(resubmission, record, recorded.script, line, tasks)
     if recorded.job:
         made.notes["script"] = (
             f"Corral made this script; it writes into the folder of job {record.id}"
@@ -185,8 +249,16 @@ def _named(record: Job) -> dict[str, Any]:
     return {"id": record.id, "label": record.label, "name": record.name, "workdir": record.workdir}
 
 
-def form_of(record: Job, recorded: api.Recorded) -> tuple[dict[str, Any], dict[str, str]]:
-    """What was filled in that is not as it would be anyway, and what is to be stated of it."""
+def form_of(
+    record: Job, recorded: api.Recorded, *, entire: bool = False
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """What was filled in that is not as it would be anyway, and what is to be stated of it.
+
+    Args:
+        record: the job.
+        recorded: what it was.
+        entire: all tasks of its array are submitted again.
+    """
     fields, notes = filled_in(recorded.job)
     fields.pop("script", None)
     script = str(recorded.job.get("script") or "")
@@ -198,7 +270,7 @@ def form_of(record: Job, recorded: api.Recorded) -> tuple[dict[str, Any], dict[s
         notes["script"] = f"{script} was uploaded, and its copy is not there any more"
     if recorded.job.get("environment"):
         notes["options"] = f"not carried over: environment {recorded.job['environment']}"
-    label = array_label(record.label)
+    label = None if entire else array_label(record.label)
     if label and label.task is not None and fields.get("array"):
         fields["array"] = str(label.task)
         notes["array"] = f"task {label.task} of array {label.array} alone"
@@ -286,23 +358,55 @@ async def preview(fields: dict[str, Any], session: Changer, state: Here) -> dict
 
 
 @router.post("/expected", response_model=schemas.ExpectedStart)
-async def expected(fields: dict[str, Any], session: Changer, state: Here) -> dict[str, Any]:
+async def expected(
+    request: Request, fields: dict[str, Any], session: Changer, state: Here
+) -> dict[str, Any]:
     """When Slurm would start the job of a filled form, by ``sbatch --test-only`` as the viewer.
 
     ``start_at`` is null where Slurm gives no time. What Slurm or the cluster would refuse is an
-    error, with its field where it is about one. Nothing is submitted.
+    error, with its field where it is about one. Nothing is submitted. ``waits`` is what of a limit
+    must become free before, ``beyond`` has the fields of a script that alone exceed one: Slurm
+    would leave it pending. A form that does is refused.
 
     A batch script (``script`` begins with ``#!``) has the fields of ``POST /api/jobs``.
     """
     if str(fields.get("script", "")).startswith("#!"):
-        return await _expected_of_script(fields, session, state)
+        return await _expected_of_script(request, fields, session, state)
     job = (await _filled(fields, session, state)).spec
+    waits = await _within_limits(request, session, state, job)
     async with state.questions.turn(session.user):
-        return asdict(await own_commands(state).expected(session.login, job))
+        expected_start = await own_commands(state).expected(session.login, job)
+    return {**asdict(expected_start), "waits": waits, "beyond": {}}
+
+
+async def _within_limits(request: Request, session: Session, state: State, job: api.JobSpec) -> str:
+    """What of a limit the job has to wait for, "" for nothing.
+
+    Raises:
+        CorralError: USAGE, it alone is beyond a limit, with its fields.
+    """
+    spec = _spec(state)
+    if not limits_declared(spec):
+        return ""
+    partition = partition_name(job, spec)
+    charge = Charge(session.user, job.account or "", job.qos or "", partition)
+    now, allowed = await _allowed(request, session, state, charge)
+    wants = demand_of(job, nodes_for(job, partition, now.nodes.values()))
+    refuse(against_allowances(wants, allowed))
+    return waits_for(wants, allowed)
+
+
+async def _allowed(
+    request: Request, session: Session, state: State, charge: Charge
+) -> tuple[Snapshot, list[Allowance]]:
+    now = await poller_of(request, session).fresh()
+    members = await asked(state, session, questions.ASSOCIATIONS)
+    limits = await limits_of(state, session.user, session, now)
+    return now, allowances(charge, members.value or (), limits["rows"])
 
 
 async def _expected_of_script(
-    fields: dict[str, Any], session: Session, state: State
+    request: Request, fields: dict[str, Any], session: Session, state: State
 ) -> dict[str, Any]:
     try:
         batch = Script.model_validate(fields)
@@ -313,7 +417,38 @@ async def _expected_of_script(
     job = await asyncio.to_thread(submission_of, batch, NEWEST)
     async with state.questions.turn(session.user):
         with fields_of_script():
-            return asdict(await own_commands(state).script_expected(session.login, job))
+            start = await own_commands(state).script_expected(session.login, job)
+    return {**asdict(start), **await _limits_of_script(request, session, state, job)}
+
+
+_OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "gpus_per_node": "gpus",
+        "time": "minutes",
+        "cpus_per_rank": "cpus-per-task",
+    }
+)
+"""The field next to a script, or the option of sbatch, for a field of the form."""
+
+
+async def _limits_of_script(
+    request: Request, session: Session, state: State, job: Submission
+) -> dict[str, Any]:
+    spec = state.spec
+    if spec is not None and not limits_declared(spec):
+        return {"waits": "", "beyond": {}}
+    given, _ = command_options(sbatch_of(job)[1:])
+    options = {o.name: o.value for o in (*directives(job.script), *given) if not o.fault}
+    partition = options.get("partition", "")
+    if not partition and spec is not None:
+        partition = partition_name(api.JobSpec(command=("true",)), spec)
+    charge = Charge(session.user, options.get("account", ""), options.get("qos", ""), partition)
+    now, allowed = await _allowed(request, session, state, charge)
+    nodes = [node for node in now.nodes.values() if partition in node.partitions]
+    wants = demand_of_options(options, nodes)
+    faults = against_allowances(wants, allowed)
+    beyond = {_OPTIONS.get(f.field, f.field) or "limit": f"{f.reason}: {f.instead}" for f in faults}
+    return {"waits": "" if beyond else waits_for(wants, allowed), "beyond": beyond}
 
 
 @router.post("/spec", response_model=schemas.SubmittedJob)
@@ -322,6 +457,7 @@ async def submit_spec(
 ) -> Any:
     """Submit a filled form as ``corral run`` does, as the session's user."""
     job = (await _filled(fields, session, state)).spec
+    await _within_limits(request, session, state, job)
     async with state.questions.turn(session.user):  # each is a process on the controller
         sent = own_commands(state).submit(session.login, job)
         number = await audited(state, session, "submit", job.title, sent)

@@ -23,9 +23,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from corral import api, durations
 from corral.errors import Code, CorralError
+from corral.jobs.allowances import MOST_TASKS
 from corral.runtime.tasks import concurrently
 from corral.slurm.array_tasks import array_label, array_tasks, without_limit
-from corral.slurm.directives import Directive, directives, nodes_of
+from corral.slurm.directives import Directive, directives, nodes_of, passed_over
 from corral.slurm.records import Job
 from corral.slurm.rest import write
 from corral.slurm.rest.adapters import NEWEST
@@ -33,9 +34,9 @@ from corral.slurm.rest.write import faults_of
 from corral.slurm.tres import asked
 from corral.web import schemas
 from corral.web.openapi import file_of
-from corral.web.routes.my_work import busy_gpus
+from corral.web.routes.my_work import busy_gpus, why_pending
 from corral.web.routes.view import packed_of
-from corral.web.slurm.arrays import array_rows, page_of_groups
+from corral.web.slurm.arrays import array_rows, array_tasks_of, page_of_groups
 from corral.web.slurm.choices import filter_words
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.efficiency import DAY_S, seconds_of
@@ -88,10 +89,11 @@ ACCOUNTING_S: Final = 1.5
 """How long accounting is waited for, for a job that only it may have while slurmctld is silent."""
 _DECIDED: Final = (Code.LOGIN_REFUSED, Code.FORBIDDEN)
 """Slurm has answered: the viewer may not see it."""
+ACCOUNTING_S: Final = 5.0
+"""How long accounting is waited for where slurmctld knows an array's other tasks."""
+KEEP_TASKS_S: Final = 20.0
 MOST_DAYS: Final = 30
 """How far back metrics are asked for how busy the GPUs of an ended job were."""
-MOST_TASKS: Final = 100_000
-"""Of an array whose tasks overlap: they are made to be counted."""
 _AT_ONCE: Final = re.compile(r"[0-9]{1,10}")
 _NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
 
@@ -298,6 +300,7 @@ def _read(draft: Draft, version: int | None) -> dict[str, Any]:
             for d in others
         ],
         "faults": [{"line": line, "text": text} for line, text in faults],
+        "ignored": [{"line": line, "text": text} for line, text in passed_over(draft.script)],
     }
 
 
@@ -329,13 +332,51 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     forgotten = record is None
     record = record or await _past(state, session, job_id)
     mine = record.user == session.user
+    why = record.why if known_at else await why_pending(state, session, record)
     return {
         **job_fields(record),
+        "why": why,
         "mine": mine,
         "may": mine or session.operates,
         "forgotten": forgotten,
         "known_at": known_at,
     }
+
+
+@router.get("/{job_id}/tasks", response_model=schemas.ArrayTasks)
+async def array_of(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """The array that a job is a task of: tasks by state, and those with an own record.
+
+    slurmctld forgets tasks while others run: accounting has them, where there is one.
+    """
+    record = await _known(state, session, job_id)
+    if not record.array:
+        raise CorralError(Code.NOT_FOUND, f"job {job_id} is not of an array", hint="")
+    tasks = await records_of_array(state, session, record)
+    return await asyncio.to_thread(array_tasks_of, tasks)
+
+
+async def records_of_array(state: State, session: Session, record: Job) -> list[Job]:
+    """All records of the array that a job is a task of, that of those that have not begun too."""
+    now = state.pollers.of(session.user).now.jobs
+    live = {number: job for number, job in now.items() if job.array == record.array}
+    past = await _past_tasks(state, session, int(record.array))
+    ended = {job.id: job for job in past if job.ended or not live}
+    return [*({record.id: record} | ended | live).values()]
+
+
+async def _past_tasks(state: State, session: Session, array: int) -> tuple[Job, ...]:
+    """The tasks of an array that accounting has, none where it does not answer soon."""
+    try:
+        async with asyncio.timeout(ACCOUNTING_S):
+            tasks = await state.responses.get(
+                ("tasks", session.user, array),
+                KEEP_TASKS_S,
+                lambda: state.past.tasks(session.login, array),
+            )
+    except TimeoutError:
+        return ()
+    return tasks.value or ()
 
 
 @router.get("/{job_id}/figures", response_model=schemas.Curves)

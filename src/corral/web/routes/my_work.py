@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -12,15 +12,19 @@ from fastapi import APIRouter, Query, Request
 
 from corral import api
 from corral.errors import Code, CorralError
+from corral.jobs.allowances import why_never
 from corral.runtime.tasks import concurrently
 from corral.slurm.job_use import JobUse
+from corral.slurm.policy import Member
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
+from corral.slurm.states.reasons import by_limit
 from corral.spec.slurm.hostlist import expand
 from corral.web import schemas
 from corral.web.routes.policy import asked
 from corral.web.slurm import efficiency, quota
 from corral.web.slurm.arrays import grouped
+from corral.web.slurm.choices import Charge, allowances
 from corral.web.slurm.efficiency import GpuUse
 from corral.web.slurm.response_cache import CachedResponse
 from corral.web.slurm.snapshot import Snapshot
@@ -81,6 +85,11 @@ async def mine(request: Request, session: Viewer, state: Here, user: Name = "") 
     active = [job for job in own if not job.waiting]
     gpus = await _gpu_use(state, who.user, active)
     use, waiting = quota.use_of(own), [job for job in own if job.waiting]
+    known = await asked(state, session, questions.ASSOCIATIONS)
+
+    def why(job: Job) -> str:
+        return never(job, known.value or (), limits["rows"]) or job.why
+
     at = time.time()
     newest = sorted(active, key=lambda job: -job.id)
     rows = [efficiency.running(jobs, gpus.value or GpuUse({}, {}), at) for jobs in grouped(newest)]
@@ -94,18 +103,42 @@ async def mine(request: Request, session: Viewer, state: Here, user: Name = "") 
         "cpus": use.of("cpus"),
         "memory": use.of("memory"),
         "nodes": use.of("nodes"),
-        "reasons": _reasons(waiting),
+        "reasons": _reasons(waiting, why),
         "limits": limits,
         "running": rows,
         "measured": {**gpus.head(), "over_s": gpus.value.over_s if gpus.value else 0.0},
     }
 
 
-def _reasons(waiting: list[Job]) -> list[dict[str, Any]]:
+def never(job: Job, members: Sequence[Member], limits: Sequence[Mapping[str, Any]]) -> str:
+    """Why a pending job alone is beyond a limit, "" where it is not.
+
+    Args:
+        job: the job.
+        members: all associations.
+        limits: the rows of its user's limits.
+    """
+    if not by_limit(job.reason):
+        return ""
+    charge = Charge(job.user, job.account, job.qos, job.partition)
+    return why_never(job, allowances(charge, members, limits))
+
+
+async def why_pending(state: State, session: Session, job: Job) -> str:
+    """Why a job is pending, its limits looked at where one of them is the reason."""
+    if not job.waiting or not by_limit(job.reason):
+        return job.why
+    now = state.pollers.of(session.user).now
+    limits = await limits_of(state, job.user, session, now)
+    members = await asked(state, session, questions.ASSOCIATIONS)
+    return never(job, members.value or (), limits["rows"]) or job.why
+
+
+def _reasons(waiting: list[Job], why_of: Callable[[Job], str]) -> list[dict[str, Any]]:
     """Why jobs are pending, those of most jobs first."""
     counted = dict[tuple[str, str], int]()
     for job in waiting:
-        key = (job.reason, job.why)
+        key = (job.reason, why_of(job))
         counted[key] = counted.get(key, 0) + quota.use_of([job]).submitted
     ordered = sorted(counted.items(), key=lambda pair: -pair[1])
     return [{"reason": r, "why": why, "jobs": count} for (r, why), count in ordered]

@@ -17,7 +17,6 @@ from fastapi import APIRouter, Query, Request, Response
 
 from corral import api
 from corral.errors import Code, CorralError
-from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.web import schemas
 from corral.web.openapi import file_of
@@ -50,8 +49,6 @@ BLOCK: Final = 4 << 20
 """Bytes of a download that are in memory at once, and some three times as much while they are read
 out of the answer's base64: 16 downloads (``State.downloads``) take a quarter of the service's 1 GB.
 Each block is a process on the node, so that smaller ones make a download slower."""
-TASKS: Final = 2000
-"""Tasks of an array that are listed."""
 KEEP_END_S: Final = 300.0
 """Why a job failed is found out once: it takes a process some seconds."""
 
@@ -103,22 +100,13 @@ async def log(
 
 @router.get("/{job_id}/log/files", response_model=schemas.LogFiles)
 async def log_files(job_id: JobId, session: Viewer, state: Here) -> Any:
-    """The files of one's own job, and the tasks of its array, each with its own files."""
+    """The files of one's own job; each task of an array has its own."""
     record = await own_job(state, session, job_id)
     files: tuple[api.LogFile, ...] = ()
     left_out = 0
     if record.stdout and "%a" not in record.stdout:
         files, left_out = await _listed(state, session, record)
-    tasks = await _tasks(state, session, record)
-    return {
-        "files": [asdict(file) for file in files],
-        "left_out": left_out,
-        "tasks": [
-            {"id": job.id, "label": job.label, "task": number, "state": job.state}
-            for number, job in tasks[:TASKS]
-        ],
-        "tasks_total": len(tasks),
-    }
+    return {"files": [asdict(file) for file in files], "left_out": left_out}
 
 
 async def _listed(
@@ -309,26 +297,6 @@ def _character_before(data: bytes, at: int) -> int:
     except UnicodeDecodeError as error:
         return back if error.reason == "unexpected end of data" else at
     return at
-
-
-async def _tasks(state: State, session: Session, record: Job) -> list[tuple[int, Job]]:
-    """The tasks of the job's array that have begun, by number and in order; none for other jobs."""
-    own = array_label(record.label)
-    if own is None:
-        return []
-    now = state.pollers.of(session.user).now
-    known = {job.id: job for job in now.jobs.values()}
-    if record.id not in known:  # slurmctld has forgotten the array, or begins to
-        with suppress(CorralError):
-            tasks = await state.past.tasks(session.login, own.array)
-            known = {job.id: job for job in tasks} | known
-    mine = [
-        (label.task, job)
-        for job in known.values()
-        if job.user == session.user and not job.waiting and (label := array_label(job.label))
-        if label.array == own.array and label.task is not None
-    ]
-    return sorted(mine, key=lambda pair: pair[0])
 
 
 class Output:

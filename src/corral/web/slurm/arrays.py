@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from corral.slurm.array_tasks import array_label
+from corral.slurm.array_tasks import array_label, written_tasks
 from corral.slurm.records import Job
 from corral.web.slurm.snapshot import job_kind
+
+TASKS: Final = 2000
+"""Tasks of an array that are listed on its page."""
+FAILED: Final = 200
+"""Of those that failed."""
+
+
+MOST_NUMBERS: Final = 4_000_001
+"""The most that MaxArraySize may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,3 +96,34 @@ def array_row(jobs: Sequence[Job]) -> dict[str, Any]:
             for (state, kind), count in counted.most_common()
         ],
     }
+
+
+def array_tasks_of(jobs: Sequence[Job]) -> dict[str, Any]:
+    """What the page of an array shows of it.
+
+    Args:
+        jobs: all records of the array that are known.
+    """
+    labels = [(array_label(job.label), job) for job in jobs]
+    begun = [(label.task, job) for label, job in labels if label and label.task is not None]
+    tasks = [
+        {
+            **{"id": job.id, "label": job.label, "task": task},
+            **{"state": job.state, "kind": job_kind(job), "waiting": job.waiting},
+        }
+        for task, job in sorted(begun, key=lambda pair: pair[0])
+    ]
+    failed = [task for task in tasks if task["kind"] == "bad"]
+    row = array_row(jobs)
+    return {"array": row, "tasks": tasks[:TASKS], "total": len(tasks), "failed": failed[:FAILED]}
+
+
+def all_tasks(jobs: Iterable[Job]) -> str:
+    """The numbers of an array's tasks as ``--array`` takes them; "" where some are left out."""
+    numbers = set[int]()
+    for job in jobs:
+        label = array_label(job.label)
+        if label is None or not label.tasks.exact:
+            return ""
+        numbers.update(label.tasks.numbers(MOST_NUMBERS))
+    return written_tasks(numbers)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
+from corral.jobs.allowances import JOBS, SUBMITTED, WALL, Allowance
 from corral.slurm.policy import Member, accounts_above
 from corral.slurm.records import Job, Node, Partition
 from corral.slurm.states.jobs import JobState
+from corral.web.slurm import quota
 from corral.web.slurm.search import KEYS, is_users
 
 UP: Final = "UP"
@@ -108,6 +111,73 @@ def account_choices(
         for account, each in own.items()
     ]
     return sorted(listed, key=lambda entry: (not entry["is_default"], entry["name"]))
+
+
+_RESOURCES: Final[Mapping[str, str]] = MappingProxyType(
+    {**quota.RESOURCES, "jobs": JOBS, "submitted": SUBMITTED}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """Whose limits a job counts against; "" of account and QOS: those that a job gets anyway."""
+
+    user: str
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+
+
+def allowances(
+    charge: Charge, members: Sequence[Member], limits: Sequence[Mapping[str, Any]]
+) -> list[Allowance]:
+    """The limits that hold for a job, with what is used of them.
+
+    Args:
+        charge: whose.
+        members: all associations.
+        limits: the rows of ``quota.rows`` of the user.
+    """
+    own = [m for m in members if m.of.user == charge.user]
+    usual = next((m for m in own if m.is_default), own[0] if len(own) == 1 else None)
+    account = charge.account or (usual.of.account if usual else "")
+    default = next((m.of.default_qos for m in own if m.of.account == account), "")
+    qos = charge.qos or default
+    inside = f"{account} in partition {charge.partition}"
+    listed = list[Allowance]()
+    for row in limits:
+        if row["kind"] in ("user", "account"):
+            named = row["kind"] == "user" and row["name"] == inside
+            if not (named or _bounds(row, account, members)):
+                continue
+        elif row["name"] != qos or row["account"] not in ("", account):
+            continue
+        listed += _allowed(row, charge.user)
+    return listed
+
+
+def _allowed(row: Mapping[str, Any], user: str) -> list[Allowance]:
+    """The limits of a row of ``quota.rows``, those of each job too."""
+    words = {
+        "user": f"user {user} in account {row['name']}",
+        "account": f"account {row['name']}",
+        "qos-user": f"each user of QOS {row['name']}",
+        "qos-account": f"account {row['account']} in QOS {row['name']}",
+        "qos": f"QOS {row['name']}",
+    }
+    whose, name = words[row["kind"]], row["name"]
+    each = f"each job in QOS {name}" if row["kind"] == "qos-user" else f"each job of {whose}"
+    cells = [
+        Allowance(whose, cell["by"], _RESOURCES[cell["what"]], cell["limit"], cell["used"])
+        for cell in row["cells"]
+        if cell["limit"] is not None
+    ]
+    more = [
+        Allowance(each, limit["name"], limit["resource"] or WALL, limit["value"])
+        for limit in row["more"]
+        if limit["name"] in ("MaxTRESPerJob", "MaxWall")
+    ]
+    return cells + more
 
 
 def qos_choices(

@@ -1,7 +1,6 @@
 // The text of a log as a terminal shows it in the end.
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { sameArray } from "../../../../src/corral/web/static/js/logs/log.js";
 import { logPath, plainText } from "../../../../src/corral/web/static/js/logs/logsearch.js";
 import * as log from "../../../../src/corral/web/static/js/logs/logtext.js";
 
@@ -111,16 +110,6 @@ test("names, sizes and addresses", () => {
   assert.equal(plainText(`5%\r${ESC}[31mdone${ESC}[0m`), "done");
 });
 
-test("a task that an address names is of the job's array or left out", () => {
-  const tasks = [{ label: "12_3" }, { label: "12_4" }];
-  assert.equal(sameArray("12_[5-9]", tasks), true);
-  assert.equal(sameArray("12_7", tasks), true);
-  assert.equal(sameArray("5", tasks), false);
-  assert.equal(sameArray("1_2", tasks), false);
-  assert.equal(sameArray("12_7", []), false);
-  assert.equal(sameArray("77", []), false);
-});
-
 test("a text in parts of so many lines", () => {
   /** @param {string} text @param {number} end */
   const parts = (text, end) => log.inParts(text, 10, end, 2).map((p) => [p.text, p.start, p.end]);
@@ -131,4 +120,53 @@ test("a text in parts of so many lines", () => {
   ]);
   assert.deepEqual(parts("a\nb\n", 14), [["a\nb\n", 10, 14]]);
   assert.deepEqual(parts("", 10), [["", 10, 10]]);
+});
+
+/**
+ * What the box shows of a file whose text comes in pieces: complete lines, then the open ones.
+ * @type {(pieces: string[]) => string[]}
+ */
+function printed(pieces) {
+  const stream = new log.Stream();
+  const lines = [];
+  let at = 0;
+  const words = (/** @type {{ text: string }[]} */ line) => line.map(({ text }) => text).join("");
+  for (const text of pieces) {
+    const end = at + log.bytesOf(text);
+    const { lines: made, from, next } = stream.take(text, at, end);
+    assert.ok(from <= next && next <= end && stream.from <= end);
+    lines.push(...made.map(words));
+    at = end;
+  }
+  return [...lines, ...(stream.open ? words(stream.shown).split("\n") : [])];
+}
+
+test("bars of several lines and backspaces are shown as a terminal shows them", () => {
+  const up = `${ESC}[A`;
+  assert.deepEqual(printed([` a 10%\n b 20%${up}${up}\r a 99%\n b 88%`]), [" a 99%", " b 88%"]);
+  assert.deepEqual(printed(["abc\b\b\bXYZ"]), ["XYZ"]);
+  assert.deepEqual(printed(["abc\n12\b3\nend\n"]), ["abc", "13", "end"]);
+  // tqdm with position=0 and 1, in pieces that end anywhere
+  const bars = (/** @type {number} */ n) => `\r${ESC}[32mouter${ESC}[0m ${n}%\n\rinner ${n}%${up}`;
+  const text = `start\n${[0, 33, 66, 100].map(bars).join("")}\n\nover é\n`;
+  const shown = ["start", "outer 100%", "inner 100%", "over é"];
+  assert.deepEqual(printed([text]), shown);
+  // What was complete before the cursor moved first stays: the program may never go back.
+  const first = text.indexOf(up);
+  for (let at = first + up.length; at < text.length; at += 1)
+    assert.deepEqual(printed([text.slice(0, at), text.slice(at)]), shown, `cut at ${at}`);
+  assert.deepEqual(printed([text.slice(0, first), ...text.slice(first)]).slice(-3), shown.slice(1));
+  assert.deepEqual(printed([`one\ntwo\n${ESC}[2Aten`]), ["ten", "two"]);
+  assert.deepEqual(printed([`long line\r${ESC}[Kx\b\b\by`]), ["y"]);
+});
+
+test("what a screen holds is bounded, and its lines are settled in order", () => {
+  const lines = Array.from({ length: 200 }, (_, n) => `line ${n}`);
+  const stream = new log.Stream();
+  const text = `x\b${lines.join("\n")}\n`;
+  const { lines: made } = stream.take(text, 0, log.bytesOf(text));
+  assert.ok(made.length > 170);
+  assert.ok(stream.shown.length < 60);
+  assert.equal(printed([text, `${ESC}[900Atop`]).length, 201);
+  assert.ok(log.bytesOf(text) >= stream.from);
 });

@@ -47,7 +47,7 @@ test("a refusal is at its field, and at the line of the script that asks for it"
   const read = {
     fields: { partition: { line: 3, value: "gone" } },
     others: [{ line: 4, text: "--constraint=ib" }],
-    ...{ faults: [], jobs: 1, at_once: null },
+    ...{ faults: [], ignored: [], jobs: 1, at_once: null },
   };
   /** @type {any} */
   const values = { partition: "gone", account: "lab" };

@@ -468,7 +468,18 @@ test("how many jobs a sweep makes is shown before they go", () => {
 
 test("when a job would start", () => {
   const words = (/** @type {any} */ expected) =>
-    texts(submit.StartWords({ expected, now: 1_000_000 }));
+    texts(
+      submit.StartWords({
+        expected:
+          expected && typeof expected === "object"
+            ? { waits: "", beyond: {}, ...expected }
+            : expected,
+        now: 1_000_000,
+      }),
+    );
+  const waits = "2 GPUs of account lab are free (7 of 8 GPUs in use, GrpTRES)";
+  assert.equal(words({ start_at: 1_000_010, nodes: "n1", waits }), `It waits until ${waits}.`);
+  assert.match(words({ start_at: 1, nodes: "n1", beyond: { gpus: "2" } }), /would not start it/);
   assert.match(words(null), /^Slurm is asked/);
   assert.match(words("no answer"), /unknown: no answer$/);
   assert.equal(words({ start_at: 1_000_010, nodes: "n1" }), "Slurm would start it now on n1.");
@@ -575,12 +586,17 @@ test("the fields next to a script hold what its lines ask for, and send what was
 test("lines of a script that no field has are listed, those that cannot be read as errors", () => {
   const others = [{ line: 2, text: "--array=1-3" }];
   const faults = [{ line: 3, text: "--foo: sbatch has no such option" }];
-  const NONE = { fields: {}, jobs: 1, at_once: null };
-  /** @param {Pick<Directives, "others" | "faults">} read */
-  const lines = (read) => texts(submit.DirectiveLines({ read: { ...NONE, ...read } }));
+  const NONE = { fields: {}, ignored: [], jobs: 1, at_once: null };
+  /** @param {Partial<Directives>} read */
+  const lines = (read) =>
+    texts(submit.DirectiveLines({ read: { ...NONE, others: [], faults: [], ...read } }));
   assert.match(lines({ others, faults: [] }), /^Also asked for by the script: line 2: --array=1-3/);
   assert.match(lines({ others, faults }), /^These lines cannot be .* line 3: --foo: sbatch has no/);
   assert.equal(lines({ others: [], faults: [] }), "");
+  const behind = [{ line: 6, text: "#SBATCH --time=99" }];
+  const words =
+    "Slurm ignores these lines: they are behind the first command. line 6: #SBATCH --time=99";
+  assert.equal(lines({ others: [], faults: [], ignored: behind }), words);
 });
 
 test("of two answers the later question's is shown, whichever comes first", async () => {

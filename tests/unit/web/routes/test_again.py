@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
 import os
 import subprocess
@@ -41,6 +42,59 @@ def test_a_job_is_its_script_again_and_its_owners_alone() -> None:
             assert (await page.get("jobs/1/again")).status_code == 403
 
     asyncio.run(work())
+
+
+def an_array(rest: FakeRest) -> None:
+    """Array 52 with tasks 0 and 1 failed; task 2 has the array's number, as Slurm's last has."""
+    listed = rest.bodies["jobs"]["body"]["jobs"]
+    (like,) = [job for job in listed if job["job_id"] == 6]
+    number = {"set": True, "infinite": False}
+    for task, job_id, state in ((0, 53, "FAILED"), (1, 54, "FAILED"), (2, 52, "COMPLETED")):
+        listed.append(
+            {
+                **copy.deepcopy(like),
+                **{"job_id": job_id, "job_state": [state], "user_name": "kim"},
+                "array_job_id": {**number, "number": 52},
+                "array_task_id": {**number, "number": task},
+            }
+        )
+
+
+def test_an_array_is_shown_and_submitted_again_with_all_tasks() -> None:
+    async def work() -> None:
+        rest = FakeRest()
+        an_array(rest)
+        async with Page(rest) as page:
+            await page.login()
+            page.app.state.corral.own = Keeping()
+            await page.get("jobs")
+            shown = (await page.get("jobs/52/tasks")).json()
+            held(schemas.ArrayTasks, shown)
+            assert [(task["id"], task["state"]) for task in shown["failed"]] == [
+                (53, "FAILED"),
+                (54, "FAILED"),
+            ]
+            counts = {each["state"]: each["count"] for each in shown["array"]["counts"]}
+            assert counts == {"FAILED": 2, "COMPLETED": 1}
+            assert (await page.get("jobs/1/tasks")).status_code == 404
+            entire = (await page.get("jobs/52/again?entire=true")).json()
+            assert "#SBATCH --array=0-2\n" in entire["script"]
+            assert "array" not in entire["notes"]
+            alone = (await page.get("jobs/52/again")).json()
+            assert "#SBATCH --array=2\n" in alone["script"]
+
+    asyncio.run(work())
+
+
+def test_a_form_of_an_array_is_the_form_of_all_its_tasks() -> None:
+    job = Job(id=52, label="52_2")
+    recorded = Recorded(job=own(command=["a"], array="0-2", at_once=1))
+    assert form_of(job, recorded)[0]["array"] == "2"
+    made, notes = form_of(job, recorded, entire=True)
+    assert made["array"] == "0-2"
+    assert not notes
+    swept = Recorded(job=own(command=["a"], sweep={"x": ["1", "2"]}))
+    assert not form_of(job, swept, entire=True)[1]
 
 
 def own(**fields: Any) -> dict[str, Any]:

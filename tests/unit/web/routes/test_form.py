@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import re
 import subprocess
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -20,6 +22,7 @@ from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
 from corral.web import schemas
+from corral.web.routes.form import pattern_for_browsers
 from corral.web.slurm.slurmrest import Login
 from corral.web.users.user_commands import BySsh
 from tests.unit.web.fake import FakeRest, Page
@@ -164,7 +167,10 @@ def test_when_a_job_would_start_is_asked_as_the_viewer() -> None:
             await page.login(USER)
             reply = await page.post("jobs/expected", {"command": ["true"], "user": "root"})
             held(schemas.ExpectedStart, reply.json())
-            assert reply.json() == {"start_at": 1795958114, "nodes": "node1"}
+            assert reply.json() == {
+                **{"start_at": 1795958114, "nodes": "node1"},
+                **{"waits": "", "beyond": {}},
+            }
             (job,) = state.own.jobs
             assert job.user == USER
 
@@ -256,7 +262,10 @@ def test_when_a_script_would_start_is_asked_by_the_same_route() -> None:
             await page.login("kim")
             body = {**SCRIPT, "partition": "main", "minutes": 5, "nodes": 2}
             reply = await page.post("jobs/expected", body)
-            assert reply.json() == {"start_at": 1795958114, "nodes": "node1"}
+            assert reply.json() == {
+                **{"start_at": 1795958114, "nodes": "node1"},
+                **{"waits": "", "beyond": {}},
+            }
             (job,) = own.scripts
             options = " ".join(sbatch_of(job))
             assert "--chdir=/shared --partition=main" in options
@@ -444,3 +453,72 @@ def test_every_field_of_the_form_can_be_typed() -> None:
         "constraint": "a&b",
     }
     api.job_spec({k: v for k, v in parsed.items() if k != "args"} | {"args": ["{lr}"]})
+
+
+def _limited() -> tuple[dict[str, Any], FakeRest]:
+    """A cluster whose user has one GPU."""
+    cluster = spec()
+    cluster["accounts"] = [{"name": "lab"}]
+    cluster["users"] = [{"name": USER, "uid": 2000, "account": "lab", "limits": {"gpus": 1}}]
+    rest = FakeRest()
+    listed = rest.bodies["associations"]["body"]["associations"]
+    recorded = copy.deepcopy(next(entry for entry in listed if entry["user"]))
+    recorded |= {"user": USER, "account": "lab", "is_default": True, "partition": ""}
+    recorded["max"]["tres"]["total"] = [{"type": "gres", "name": "gpu", "id": 1001, "count": 1}]
+    listed.append(recorded)
+    return cluster, rest
+
+
+def test_beyond_a_limit_is_refused_at_the_field_of_the_form_and_stated_of_a_script() -> None:
+    """``sbatch --test-only`` reports a start "now" for it."""
+
+    async def work() -> None:
+        cluster, rest = _limited()
+        async with Page(rest, spec=cluster) as page:
+            state = page.app.state.corral
+            state.own = Sent()
+            await page.login(USER)
+            asks = {"command": ["true"], "gpus_per_node": 2}
+            for route in ("expected", "spec"):
+                reply = await page.post(f"jobs/{route}", asks)
+                assert reply.status_code == 400, reply.text
+                fault = reply.json()["error"]["fields"]["gpus_per_node"]
+                assert "user corral in account lab may have 1 GPU (GrpTRES)" in fault
+            assert not state.own.jobs
+            body = {"script": "#!/bin/sh\n#SBATCH --gres=gpu:2\ntrue\n", "workdir": "/"}
+            stated = (await page.post("jobs/expected", body)).json()
+            held(schemas.ExpectedStart, stated)
+            assert "may have 1 GPU" in stated["beyond"]["gpus"]
+            body["script"] = "#!/bin/sh\n#SBATCH --gres=gpu:1\ntrue\n"
+            assert (await page.post("jobs/expected", body)).json()["beyond"] == {}
+
+    run(work())
+
+
+def test_patterns_of_the_form_are_those_of_python_and_of_browsers() -> None:
+    """An input's pattern is compiled with the flag v, which refuses ``[.-]``."""
+    assert pattern_for_browsers(r"^[a-z_.-]{0,3}\.[(|)\]/-]$") == (
+        r"^[a-z_.\-]{0,3}\.[\(\|\)\]\/\-]$"
+    )
+    texts = [chr(code) for code in range(32, 127)]
+    patterns = list(_patterns(api.JobSpec.model_json_schema()))
+    assert len(patterns) > 15
+    for pattern in patterns:
+        written = pattern_for_browsers(pattern)
+        for text in [*texts, *(f"a{text}" for text in texts)]:
+            assert bool(re.search(written, text)) == bool(re.search(pattern, text)), pattern
+    compiles = "for (const p of JSON.parse(process.argv[1])) new RegExp(`^(?:${p})$`, 'v')"
+    made = json.dumps([pattern_for_browsers(pattern) for pattern in patterns])
+    subprocess.run([NODE, "-e", compiles, made], check=True)
+
+
+def _patterns(schema: Any) -> Iterator[str]:
+    """All patterns of a JSON Schema."""
+    if isinstance(schema, dict):
+        for name, value in cast("dict[str, Any]", schema).items():
+            if name == "pattern" and isinstance(value, str):
+                yield value
+            yield from _patterns(value)
+    elif isinstance(schema, list):
+        for each in cast("list[Any]", schema):
+            yield from _patterns(each)

@@ -524,44 +524,6 @@ def test_a_character_that_is_cut_between_two_pieces() -> None:
     assert text.of(LogPiece("batch", 9, b"\xa4b")) == "\ufffdb"
 
 
-def test_tasks_of_an_array_that_have_begun() -> None:
-    async def work() -> None:
-        rest = FakeRest()
-        listed = rest.bodies["jobs"]["body"]["jobs"]
-        (array,) = [job for job in listed if job["job_id"] == 6]
-        number = {"set": True, "infinite": False}
-        for task, state, user in (
-            (10, "FAILED", "kim"),
-            (2, "RUNNING", "kim"),
-            (3, "FAILED", "lee"),
-            (4, "PENDING", "kim"),
-        ):
-            listed.append(
-                {
-                    **array,
-                    "job_id": 900 + task,
-                    "job_state": [state],
-                    "user_name": user,
-                    "array_task_id": {**number, "number": task},
-                }
-            )
-        array["standard_output"] = "/shared/task-%a/batch.log"
-        array["user_name"] = "kim"
-        async with Page(rest) as page:
-            await page.login()
-            page.app.state.corral.own = Files(Path("/nonexistent"))
-            await page.get("jobs")
-            label = array["array_job_id"]["number"]
-            answer = (await page.get("jobs/6/log/files")).json()
-            assert [(t["id"], t["label"], t["task"]) for t in answer["tasks"]] == [
-                (902, f"{label}_2", 2),
-                (910, f"{label}_10", 10),
-            ]
-            assert (answer["files"], answer["tasks_total"]) == ([], 2)
-
-    run(work())
-
-
 class PrintedLines:
     """What a user's own commands print: these lines."""
 

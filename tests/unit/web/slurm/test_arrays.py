@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from corral.slurm.records import Job
 from corral.web.routes.jobs import page_of
-from corral.web.slurm.arrays import array_row, grouped, tasks_of
+from corral.web.slurm.arrays import all_tasks, array_row, array_tasks_of, grouped, tasks_of
 from corral.web.slurm.search import ordered, parse
 from corral.web.slurm.targets import choose, matching
 from tests.growth import AT_MOST, growth
@@ -56,6 +56,24 @@ def test_tasks_are_counted_by_state() -> None:
     ]
     assert array_row(ARRAY[2:])["ended"]
     assert not array_row([*ARRAY, Job(id=16, label="12_4", gpus=2)])["alike"]
+
+
+def test_the_page_of_an_array_has_its_tasks_and_those_that_failed() -> None:
+    shown = array_tasks_of(ARRAY)
+    assert [(t["id"], t["task"], t["kind"]) for t in shown["tasks"]] == [
+        (13, 1, "busy"),
+        (14, 2, "bad"),
+        (15, 3, "off"),
+    ]
+    assert (shown["array"]["tasks"], shown["total"]) == (14, 3)
+    assert [task["id"] for task in shown["failed"]] == [14]
+
+
+def test_all_tasks_of_an_array_as_it_is_submitted_again() -> None:
+    ended = [job(52, "52_2"), job(53, "52_0"), job(54, "52_1"), job(55, "52_7")]
+    assert all_tasks(ended) == "0-2,7"
+    assert all_tasks([job(52, "52_[4-8:2%2]"), job(53, "52_1")]) == "1,4,6,8"
+    assert not all_tasks([job(52, "52_[4,6,...]"), job(53, "52_1")])
 
 
 def test_an_array_is_where_its_first_task_is() -> None:

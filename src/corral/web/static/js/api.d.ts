@@ -77,6 +77,24 @@ export interface ArrayRow {
   counts: StateCount[];
 }
 
+/** A task of an array with its own record: its job's number, and its number in the array. */
+export interface ArrayTask {
+  id: number;
+  label: string;
+  task: number;
+  state: string;
+  kind: "good" | "busy" | "mix" | "warn" | "bad" | "off";
+  waiting: boolean;
+}
+
+/** An array with its tasks: the first ones of total, and of those that failed. */
+export interface ArrayTasks {
+  array: ArrayRow;
+  tasks: ArrayTask[];
+  total: number;
+  failed: ArrayTask[];
+}
+
 /** A job's batch script. */
 export interface BatchScript {
   script: string;
@@ -186,12 +204,14 @@ export interface Diagnosis {
 
 /** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+ignored: lines behind the first command, which sbatch does not read.
 jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
 most, None for no limit. */
 export interface Directives {
   fields: Record<string, FormValue>;
   others: ScriptLine[];
   faults: ScriptLine[];
+  ignored: ScriptLine[];
   jobs: number | null;
   at_once: number | null;
 }
@@ -265,10 +285,15 @@ export interface EntryField {
   required: boolean;
 }
 
-/** When and where Slurm would start a job as the cluster is now; None: it gives no time. */
+/** When and where Slurm would start a job as the cluster is now; None: it gives no time.
+
+waits: what of a limit must become free before, "" for nothing; beyond: why a script alone
+exceeds a limit, by its field or the option of sbatch. */
 export interface ExpectedStart {
   start_at: number | null;
   nodes: string;
+  waits: string;
+  beyond: Record<string, string>;
 }
 
 /** Environment, tracked run and recordings of a job. */
@@ -688,14 +713,10 @@ export interface LogFile {
   trouble: string;
 }
 
-/** The files of a job, and the tasks of its array; the first ones of tasks_total.
-
-left_out: ranks that are not listed. */
+/** The files of a job. left_out: ranks that are not listed. */
 export interface LogFiles {
   files: LogFile[];
   left_out: number;
-  tasks: LogTask[];
-  tasks_total: number;
 }
 
 /** A line with the text that was searched: its first byte, its number from 0. */
@@ -731,14 +752,6 @@ export interface LogPiece {
   text: string;
   again: boolean;
   trouble: string;
-}
-
-/** A task of an array that has begun: its job's number, and its number in the array. */
-export interface LogTask {
-  id: number;
-  label: string;
-  task: number;
-  state: string;
 }
 
 /** The session ended; leave: where the provider's login ends, "" for nowhere. */

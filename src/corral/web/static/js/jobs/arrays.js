@@ -144,6 +144,9 @@ export class ArrayTasks extends Component {
   }
 }
 
+/** The number of the array that a job is of, by its label; "" for any other job. @param {string} label */
+export const arrayOf = (label) => /^(\d+)_/.exec(label)?.[1] ?? "";
+
 const SEVERAL = /^(\d+)_\[([^\]%]*)(?:%\d+)?\]$/;
 
 /**

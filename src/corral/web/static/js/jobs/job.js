@@ -1,6 +1,7 @@
 // One job: how it stands, why, its live log and script, and what may be done to it.
 import { Component, h } from "../../vendor/preact.mjs";
-import { cancelQuestion, named } from "./arrays.js";
+import { ArrayPage } from "./array_page.js";
+import { arrayOf, cancelQuestion, named } from "./arrays.js";
 import { WhyFailed } from "./failure.js";
 import { Curves } from "../lib/curves.js";
 import { gpusFact, IdleGpus } from "./idle.js";
@@ -51,17 +52,18 @@ const outcomeFacts = (job) => [
   fact("ended", job.ended && `${clock(job.end_at)}, ${exitOf(job)}`),
 ];
 
-/**
- * Whether there may be output: of an array that waits some tasks may have begun.
- * @param {api.JobDetail} job
- */
-const prints = (job) => Boolean(job.stdout) && (!job.waiting || job.label.includes("_["));
+/** Whether there may be output. @param {api.JobDetail} job */
+const prints = (job) => Boolean(job.stdout) && !job.waiting;
 
 /**
  * Whether it is shown why it failed: its output is its owner's alone.
  * @param {api.JobDetail} job
  */
 const endedBadly = (job) => job.ended && job.kind !== "good" && job.mine;
+
+/** A task in words, or those of an array that have not begun. @param {string} label */
+const taskWords = (label) =>
+  /_\d+$/.test(label) ? `task ${label.split("_")[1]}, job ${label}` : named(label);
 
 const Back = () => el("a", { href: view.lastAddress("jobs") }, "← all jobs");
 
@@ -133,6 +135,11 @@ export function JobFacts({ job, me, at = Date.now() / 1000, use = null }) {
     "dl",
     { class: "facts" },
     fact("job", job.label),
+    fact(
+      "array",
+      arrayOf(job.label) &&
+        el("a", { href: `#job/${arrayOf(job.label)}` }, `${arrayOf(job.label)}`),
+    ),
     outcomeFacts(job),
     ofWhom({ job, me }),
     resourceFacts(job),
@@ -265,7 +272,10 @@ function Usage({ use, wrong }) {
  * @property {boolean} following
  */
 
-/** @extends {Component<{ me: api.Me, args: string[], query: URLSearchParams }, JobState>} */
+/**
+ * within: it is a task on the page of its array.
+ * @extends {Component<{ me: api.Me, args: string[], query: URLSearchParams, within?: string }, JobState>}
+ */
 export class JobPage extends Component {
   /** @type {JobState} */
   state = { ranks: [], use: null, wrong: "", following: false };
@@ -279,6 +289,11 @@ export class JobPage extends Component {
 
   get id() {
     return this.props.args[0];
+  }
+
+  /** The number of an array is its last task's, too. @param {api.JobDetail} job */
+  entire(job) {
+    return !this.props.within && arrayOf(job.label) === String(job.id);
   }
 
   componentDidMount() {
@@ -315,7 +330,9 @@ export class JobPage extends Component {
     this.loaded = Date.now();
     /** @type {Promise<api.JobDetail>} */
     const answer = call(`jobs/${this.id}`);
-    return this.newestJob.take(answer, this.shown, (failure) => {
+    const take = (/** @type {api.JobDetail} */ job) =>
+      this.entire(job) ? this.setState({ job, failure: undefined }) : this.shown(job);
+    return this.newestJob.take(answer, take, (failure) => {
       if (!this.state.job) this.setState({ failure });
     });
   }
@@ -330,7 +347,7 @@ export class JobPage extends Component {
   /** @param {api.JobDetail} job */
   shown = (job) => {
     const before = this.state.job;
-    document.title = `${job.name} · job ${job.label} · Corral`;
+    if (!this.props.within) document.title = `${job.name} · job ${job.label} · Corral`;
     const own = job.mine && this.props.me.mine;
     this.setState({
       job,
@@ -346,7 +363,7 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail | undefined} job */
   measure(job = this.state.job) {
-    if (!job || !this.props.me.figures || !job.may || job.waiting) return;
+    if (!job || this.entire(job) || !this.props.me.figures || !job.may || job.waiting) return;
     this.measured = Date.now();
     this.idle.ask(this.props.me, [job], () => this.ended || this.forceUpdate());
     const show = (/** @type {api.Curves} */ use) =>
@@ -445,11 +462,15 @@ export class JobPage extends Component {
 
   /** @param {api.JobDetail} job */
   head(job) {
-    const name = el("h1", null, `${job.name} `, badge(job.state, job.kind));
+    const within = this.props.within;
+    const state = badge(job.state, job.kind);
+    const name = within
+      ? el("h2", null, `${taskWords(job.label)} `, state)
+      : el("h1", null, `${job.name} `, state);
     return el(
       "div",
       { key: "head", class: "row between" },
-      el("div", { class: "row" }, h(Back, null), name),
+      el("div", { class: "row" }, within ? null : h(Back, null), name),
       this.buttons(job),
     );
   }
@@ -478,8 +499,10 @@ export class JobPage extends Component {
       job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
       h(Usage, { key: "use", use, wrong }),
     ];
-    const waiting = job.stdout.includes("%a");
-    const { query } = this.props;
+    const { query, within } = this.props;
+    const page = within
+      ? { page: `job/${within}`, task: `${job.id}` }
+      : { page: `job/${job.id}`, task: "" };
     return el(
       "div",
       { key: "columns", class: following ? "columns" : "stack" },
@@ -487,8 +510,7 @@ export class JobPage extends Component {
       following
         ? h(Log, {
             key: "log",
-            job: job.id,
-            ...{ label: job.label, ended: job.ended, waiting, query },
+            ...{ job: job.id, ended: job.ended, query, ...page },
           })
         : null,
     );
@@ -504,7 +526,14 @@ export class JobPage extends Component {
           ? h(FailureCard, { failure })
           : el("p", { key: "asked", class: "dim" }, `Asking Slurm for job ${this.id} …`),
       ];
-    const { me } = this.props;
+    const { me, query } = this.props;
+    if (this.entire(job)) {
+      const { name, mine } = job;
+      const within = String(job.id);
+      const task = (/** @type {number} */ id, /** @type {URLSearchParams} */ of) =>
+        h(JobPage, { key: `task ${id}`, me, args: [String(id)], query: of, within });
+      return h(ArrayPage, { array: job.id, name, mine, me, query, back: h(Back, null), task });
+    }
     return [
       this.head(job),
       endedBadly(job) ? h(WhyFailed, { key: `why ${job.state} ${job.end_at}`, job, me }) : null,

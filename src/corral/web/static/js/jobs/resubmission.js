@@ -4,13 +4,24 @@ import { el } from "../lib/view.js";
 /** @import { InputProps } from "../lib/view.js" */
 
 /**
+ * @param {{ job: number, entire?: boolean, label?: string }} props entire: all tasks of the array with that number
+ */
+export function AgainLink({ job, entire = false, label = "" }) {
+  const task = /_(\d+)$/.exec(label)?.[1];
+  const words = task ? `Edit and submit task ${task} again` : "Edit and submit again";
+  return el(
+    "a",
+    { class: "button", href: `#submit?again=${job}${entire ? "&entire=true" : ""}` },
+    words,
+  );
+}
+
+/**
  * The way back to the form with what the job was; on each of the viewer's jobs that ended.
  * @param {{ job: api.JobDetail, me: api.Me }} props
  */
 export const SubmitAgain = ({ job, me }) =>
-  job.ended && job.mine && me.mine
-    ? el("a", { class: "button", href: `#submit?again=${job.id}` }, "Edit and submit again")
-    : null;
+  job.ended && job.mine && me.mine ? AgainLink({ job: job.id, label: job.label }) : null;
 
 /**
  * Words as a shell reads them: quotes keep blanks.

@@ -258,7 +258,10 @@ export function StartWords({ expected, now = Date.now() / 1000 }) {
   const words = (/** @type {string} */ text) => el("p", { class: "dim", role: "status" }, text);
   if (expected === null) return words("Slurm is asked when it would start…");
   if (typeof expected === "string") return words(`When it would start is unknown: ${expected}`);
-  const { start_at: at, nodes } = expected;
+  const { start_at: at, nodes, waits } = expected;
+  if (Object.keys(expected.beyond).length)
+    return words("As the limits are, Slurm would not start it.");
+  if (waits) return words(`It waits until ${waits}.`);
   const where = nodes ? ` on ${nodes}` : "";
   if (at === null) return words("Slurm does not report when it would start.");
   if (at <= now + SOON_S) return words(`Slurm would start it now${where}.`);
@@ -510,6 +513,7 @@ class JobForm extends Component {
         el("button", null, "Show the batch script"),
         el("button", { ...send, disabled: blocked }, "Submit"),
         h(StartOver, { again: this.props.again }),
+        shown ? null : el("span", { class: "dim" }, "What is submitted is shown first."),
       ),
       shown && h(Shown, { shown, expected }),
     );
@@ -575,8 +579,8 @@ export function scriptBody(script, values, given) {
  * What the #SBATCH lines of the script ask for: what no field has, and what is wrong.
  * @param {{ read: api.Directives }} props
  */
-export function DirectiveLines({ read: { others, faults } }) {
-  if (!others.length && !faults.length) return null;
+export function DirectiveLines({ read: { others, faults, ignored } }) {
+  if (!others.length && !faults.length && !ignored.length) return null;
   const line = (/** @type {api.ScriptLine} */ { line: number, text }) =>
     el("li", { key: `${number} ${text}` }, `line ${number}: `, el("code", null, text));
   return el(
@@ -588,6 +592,14 @@ export function DirectiveLines({ read: { others, faults } }) {
           { class: "reason", role: "alert" },
           "These lines cannot be carried over. Change or remove them, or submit with sbatch on a login node.",
           el("ul", null, faults.map(line)),
+        )
+      : null,
+    ignored.length
+      ? el(
+          "div",
+          { class: "reason", role: "alert" },
+          "Slurm ignores these lines: they are behind the first command.",
+          el("ul", null, ignored.map(line)),
         )
       : null,
     others.length
@@ -639,7 +651,7 @@ function Refusal({ wrong, lines }) {
   return el(
     "div",
     { class: "reason", role: "alert" },
-    wrong || "Slurm refuses what these lines ask for.",
+    wrong || "Slurm refuses what these lines ask for, or would not start it.",
     items.length ? el("ul", null, items) : null,
   );
 }
@@ -686,7 +698,7 @@ export function ScriptEnvironment({ script, containers, environments, edit }) {
 }
 
 /** @type {api.Directives} */
-const NOTHING = { fields: {}, others: [], faults: [], jobs: null, at_once: null };
+const NOTHING = { fields: {}, others: [], faults: [], ignored: [], jobs: null, at_once: null };
 const TYPED_MS = 250;
 
 /**
@@ -818,7 +830,7 @@ class ScriptForm extends Component {
     const answer = call("jobs/expected", body);
     this.newestStart.take(
       answer,
-      (expected) => this.setState({ expected }),
+      (expected) => this.setState({ expected, faults: expected.beyond }),
       (failure) => {
         if (failure.code === "slurm-refused" || Object.keys(failure.fields).length) {
           this.failed(failure);
@@ -974,8 +986,10 @@ export class SubmitCard extends Component {
     this.setState(change, () => {
       const { mode: by, template } = this.state;
       const again = String(this.props.again?.id ?? "");
-      const chosen = { again, by, template: template ? keyOf(template) : "" };
-      keepAddress(addressOf("submit", chosen, { again: "", by: this.usual, template: "" }));
+      const entire = this.props.query.get("entire") ?? "";
+      const chosen = { again, entire, by, template: template ? keyOf(template) : "" };
+      const usual = { again: "", entire: "", by: this.usual, template: "" };
+      keepAddress(addressOf("submit", chosen, usual));
     });
   }
 
@@ -985,8 +999,9 @@ export class SubmitCard extends Component {
    * @returns {Draft<any>}
    */
   draft(form) {
-    const { me, again } = this.props;
-    return new Draft(me.user, `${form} ${again?.id ?? ""}`.trim());
+    const { me, again, query } = this.props;
+    const entire = query.get("entire") ? " entire" : "";
+    return new Draft(me.user, `${form} ${again?.id ?? ""}${entire}`.trim());
   }
 
   /** @param {Draft<any>} draft */
@@ -1063,7 +1078,9 @@ export class SubmitCard extends Component {
   render() {
     const { form, me, again } = this.props;
     const draft = this.draft("script");
-    const title = again ? `Submit job ${again.label} again` : "Submit a job";
+    const what =
+      again && (this.props.query.get("entire") ? `array ${again.id}` : `job ${again.label}`);
+    const title = what ? `Submit ${what} again` : "Submit a job";
     return card(
       title,
       [
@@ -1087,8 +1104,10 @@ export class SubmitCard extends Component {
 export function SubmitPage({ me, query }) {
   const job = encodeURIComponent(query.get("again") ?? "");
   /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
-  const load = () => Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again`) : null]);
+  const entire = query.get("entire") ? "?entire=true" : "";
+  const load = () =>
+    Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again${entire}`) : null]);
   const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>
     h(SubmitCard, { form, again, me, query });
-  return h(Loaded, { key: job, load, view });
+  return h(Loaded, { key: `${job}${entire}`, load, view });
 }

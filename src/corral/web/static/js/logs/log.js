@@ -14,35 +14,15 @@ const AROUND = 96 << 10;
 const FILES_TOGETHER = 8;
 
 /**
- * query: of the page's address, which chooses a task of an array and a file.
- * @typedef {{ job: number, label: string, ended: boolean, waiting?: boolean, query: URLSearchParams }} LogProps
+ * task: of the array whose page it is on; query: of the page's address, which chooses a file.
+ * @typedef {{ job: number, page: string, task: string, ended: boolean, query: URLSearchParams }} LogProps
  */
 
-/**
- * Whether tasks that are listed for a task are of a job's array.
- * @param {string} label of the job
- * @param {{ label: string }[]} tasks
- */
-export function sameArray(label, tasks) {
-  const front = /^\d+_/.exec(label)?.[0];
-  return front !== undefined && tasks.some((task) => task.label.startsWith(front));
-}
-
-/**
- * The address of a job's page with what is chosen of its output.
- * @param {number} job
- * @param {{ task: number, file: string }} chosen
- */
-const addressed = (job, { task, file }) =>
-  addressOf(`job/${job}`, { task: String(task), file }, { task: String(job), file: "all" });
 /**
  * @typedef {object} LogState
  * @property {string} how
- * @property {number} task the job whose log is shown; 0 while none of an array's is chosen
  * @property {string} file
  * @property {api.LogFile[]} files
- * @property {api.LogTask[]} tasks
- * @property {number} total
  * @property {number} leftOut ranks that are not listed
  * @property {boolean} wrap
  * @property {number} before bytes before what is shown
@@ -64,24 +44,17 @@ export class Log extends Component {
   lost = false;
   /** It was followed, and this tab is not in front. */
   paused = false;
-  /** The address names a task, and whether it is of this job's array is yet to be seen. */
-  named = false;
   unwatch = () => {};
   asked = 0;
 
   /** @param {LogProps} props */
   constructor(props) {
     super(props);
-    const chosen = Number(props.query.get("task"));
-    const task = Number.isInteger(chosen) && chosen > 0 ? chosen : 0;
-    const own = props.waiting ? 0 : props.job;
-    this.named = task > 0 && task !== props.job;
     /** @type {LogState} */
     this.state = {
-      how: task || own ? "loading" : "",
-      task: task || own,
+      how: "loading",
       file: props.query.get("file") ?? "all",
-      ...{ files: [], leftOut: 0, tasks: [], total: 0 },
+      ...{ files: [], leftOut: 0 },
       ...{ wrap: true, before: 0, following: true, after: 0 },
     };
   }
@@ -90,7 +63,7 @@ export class Log extends Component {
     if (this.box.current) this.shown = new LogBox(this.box.current);
     this.list();
     this.unwatch = whileInFront((front) => (front ? this.resume() : this.pause()));
-    if (this.state.task && !this.named) this.follow();
+    this.follow();
   }
 
   componentWillUnmount() {
@@ -108,47 +81,18 @@ export class Log extends Component {
   componentWillReceiveProps(next) {
     const again = this.props.ended && !next.ended;
     if (again || next.ended !== this.props.ended) this.list();
-    if (this.lost && this.named) this.list();
-    else if (this.lost || again) this.follow();
+    if (this.lost || again) this.follow();
   }
 
   list = () => {
     /** @type {Promise<api.LogFiles>} */
-    const answer = call(logPath(this.state.task || this.props.job, "files"));
+    const answer = call(logPath(this.props.job, "files"));
     return this.newestFiles.take(
       answer,
-      ({ files, left_out: leftOut, tasks, tasks_total: total }) => {
-        const { named } = this;
-        if (named && !sameArray(this.props.label, tasks)) return this.own();
-        this.named = false;
-        this.setState({ files, leftOut, tasks, total });
-        return named ? this.follow() : undefined;
-      },
-      (failure) => {
-        if (this.named && (failure.status === 403 || failure.status === 404)) {
-          this.own();
-          return;
-        }
-        this.lost ||= this.named;
-        this.setState({ how: failure.message });
-      },
+      ({ files, left_out: leftOut }) => this.setState({ files, leftOut }),
+      (failure) => this.setState({ how: failure.message }),
     );
   };
-
-  /** The task that the address names is of another job: it is left out of it. */
-  own() {
-    const { job, waiting } = this.props;
-    this.named = false;
-    this.lost = false;
-    if (!waiting) {
-      this.toTask(job);
-      return;
-    }
-    this.setState({ task: 0, file: "all", how: "" }, () => {
-      keepAddress(addressed(job, { task: job, file: "all" }));
-      this.list();
-    });
-  }
 
   /** @param {string} how */
   over(how) {
@@ -163,7 +107,7 @@ export class Log extends Component {
   }
 
   async follow() {
-    const { task, file } = this.state;
+    const { file } = this.state;
     this.asked += 1;
     const mine = this.asked;
     this.lost = false;
@@ -173,7 +117,7 @@ export class Log extends Component {
     if (this.paused) return;
     let address;
     try {
-      address = await ticketed(logPath(task, "", { file }));
+      address = await ticketed(logPath(this.props.job, "", { file }));
     } catch (error) {
       this.broke(refused(error).message);
       return;
@@ -222,19 +166,11 @@ export class Log extends Component {
     if (before !== this.state.before) this.setState({ before });
   }
 
-  /** @param {number} task */
-  toTask(task) {
-    this.setState({ task, file: "all", files: [], leftOut: 0 }, () => {
-      keepAddress(addressed(this.props.job, this.state));
-      this.list();
-      this.follow();
-    });
-  }
-
   /** @param {string} file */
   toFile(file) {
     this.setState({ file }, () => {
-      keepAddress(addressed(this.props.job, this.state));
+      const { page, task } = this.props;
+      keepAddress(addressOf(page, { task, file }, { task: "", file: "all" }));
       this.follow();
     });
   }
@@ -246,7 +182,7 @@ export class Log extends Component {
    * @returns {Promise<api.LogPart>}
    */
   part = (file, start, end) =>
-    call(logPath(this.state.task, "part", { file, start: Math.max(0, start), end }));
+    call(logPath(this.props.job, "part", { file, start: Math.max(0, start), end }));
 
   earlier = async () => {
     const files = this.shown?.before ?? [];
@@ -308,10 +244,10 @@ export class Log extends Component {
   };
 
   download = async () => {
-    const { task, file } = this.state;
+    const { file } = this.state;
     try {
       const link = document.createElement("a");
-      link.href = await ticketed(logPath(task, "download", { file }));
+      link.href = await ticketed(logPath(this.props.job, "download", { file }));
       link.download = "";
       link.click();
     } catch (error) {
@@ -320,51 +256,28 @@ export class Log extends Component {
   };
 
   choices() {
-    const { task, file, files, leftOut, tasks, total } = this.state;
+    const { file, files, leftOut } = this.state;
     const readable = files.filter(({ trouble }) => !trouble);
-    const taskOptions = tasks.map(({ id, task: number, state }) =>
-      el("option", { key: id, value: id }, `task ${number} (${state.toLowerCase()})`),
-    );
-    const more =
-      total > tasks.length ? `Task (the first ${tasks.length} of ${total} that began)` : "Task";
-    const known = tasks.some(({ id }) => id === task);
-    const none = known ? null : el("option", { key: 0, value: 0, disabled: true }, "choose a task");
-    const fileOptions = readable.map(({ name, size }) =>
+    if (readable.length < 2) return null;
+    const options = readable.map(({ name, size }) =>
       el("option", { key: name, value: name }, `${fileWords(name)} (${bytes(size)})`),
     );
-    return [
-      taskOptions.length
-        ? el(
-            "select",
-            {
-              ...{ key: "task", class: "narrow", "aria-label": more, title: more },
-              value: known ? task : 0,
-              onChange: ({ currentTarget }) => this.toTask(Number(currentTarget.value)),
-            },
-            none,
-            taskOptions,
-          )
+    return el(
+      "select",
+      {
+        ...{ key: "file", class: "narrow", "aria-label": "File", value: file },
+        onChange: ({ currentTarget }) => this.toFile(currentTarget.value),
+      },
+      el("option", { key: "all", value: "all" }, "all files"),
+      options,
+      leftOut
+        ? el("option", { key: "more", disabled: true }, `${leftOut} more ranks: not listed`)
         : null,
-      readable.length > 1
-        ? el(
-            "select",
-            {
-              ...{ key: "file", class: "narrow", "aria-label": "File", value: file },
-              onChange: ({ currentTarget }) => this.toFile(currentTarget.value),
-            },
-            el("option", { key: "all", value: "all" }, "all files"),
-            fileOptions,
-            leftOut
-              ? el("option", { key: "more", disabled: true }, `${leftOut} more ranks: not listed`)
-              : null,
-          )
-        : null,
-    ];
+    );
   }
 
   buttons() {
-    const { wrap, before, following, after, task } = this.state;
-    if (!task) return null;
+    const { wrap, before, following, after } = this.state;
     const together = (this.shown?.before.length ?? 0) > FILES_TOGETHER;
     const quiet = { class: "small", type: /** @type {const} */ ("button") };
     const why = together ? "choose one of the files first" : `${bytes(before)} before this`;
@@ -395,37 +308,31 @@ export class Log extends Component {
   }
 
   get words() {
-    const { how, tasks, task } = this.state;
-    if (!task && !how) return tasks.length ? "choose a task" : "no task has begun";
+    const { how } = this.state;
     // The job has ended, and what it printed last is on its way.
-    return how === "live" && this.props.ended && task === this.props.job ? "ended" : how;
+    return how === "live" && this.props.ended ? "ended" : how;
   }
 
   /** What is in the box while it has no line. */
   get none() {
     const { words } = this;
-    if (!this.state.task) return `Nothing is chosen: ${words}.`;
     if (words === "live") return "Nothing is printed yet.";
     return words === "the end" ? "Nothing was printed." : "";
   }
 
   render() {
-    const { file, files, task, wrap } = this.state;
+    const { file, files, wrap } = this.state;
+    const { job } = this.props;
     const names = files.filter(({ trouble }) => !trouble).map(({ name }) => name);
     const searched = file === "all" ? names : [file];
     return card(
       "Output",
       [
         el("div", { class: "row logbar" }, this.choices(), this.buttons()),
-        task
-          ? h(LogSearch, {
-              key: `${task} ${file}`,
-              job: task,
-              files: searched,
-              go: this.toHit,
-              mark: (/** @type {string} */ text) => this.shown?.seek(text),
-            })
-          : null,
+        h(LogSearch, {
+          ...{ key: `${job} ${file}`, job, files: searched, go: this.toHit },
+          mark: (/** @type {string} */ text) => this.shown?.seek(text),
+        }),
         el("pre", {
           class: wrap ? "log" : "log nowrap",
           role: "log",

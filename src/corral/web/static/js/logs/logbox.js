@@ -32,13 +32,15 @@ function fill(into, pieces, front) {
     if (plain) into.append(plain);
     plain = "";
   };
-  if (front) {
+  const begin = () => {
+    if (!front) return;
     const rank = document.createElement("span");
     rank.className = "rank";
     rank.textContent = front;
     into.append(rank);
-  }
-  for (const { text, style } of pieces) {
+  };
+  begin();
+  for (const [i, { text, style }] of pieces.entries()) {
     const { classes, color, backgroundColor } = lookOf(style);
     if (classes || color || backgroundColor) {
       flush();
@@ -48,6 +50,10 @@ function fill(into, pieces, front) {
       piece.textContent = text;
       into.append(piece);
     } else plain += text;
+    if (text === "\n" && i < pieces.length - 1) {
+      flush();
+      begin();
+    }
   }
   flush();
 }

@@ -208,6 +208,148 @@ export function inParts(text, start, end, most = 500) {
   return [...parts, { text: text.slice(at), start: from, end }];
 }
 
+/** Of the lines that a program may still go back to: a terminal has as many. */
+const HELD = 24;
+const MOVES = /[\b]|\x1b\[\d*[ABDF]/; // eslint-disable-line no-control-regex
+const UNFINISHED = /\x1b(?:\[[0-9;:?<=>]*)?$/; // eslint-disable-line no-control-regex
+
+/** @typedef {{ text: string, style: Style }[]} Cells one character each */
+
+/** The last lines of a file whose program moves the cursor: bars of several lines, backspaces. */
+class Screen {
+  /** Each with the byte at which it began. @type {{ cells: Cells, from: number }[]} */
+  rows;
+  row = 0;
+  column = 0;
+  /** What comes next replaces the line, as after \r elsewhere. */
+  again = false;
+  /** Lines that were begun since something moved. */
+  still = 0;
+  /** An escape sequence whose end is in the next piece. */
+  rest = "";
+
+  /**
+   * @param {number} from
+   * @param {Style} style
+   */
+  constructor(from, style) {
+    this.rows = [{ cells: [], from }];
+    this.style = style;
+  }
+
+  /**
+   * @param {string} piece
+   * @param {number} start the byte of its first character
+   */
+  write(piece, start) {
+    const text = this.rest + piece;
+    let byte = start - bytesOf(this.rest);
+    let counted = 0;
+    if (MOVES.test(text)) this.still = 0;
+    this.rest = UNFINISHED.exec(text)?.[0] ?? "";
+    const complete = text.slice(0, text.length - this.rest.length);
+    for (let at = 0; at < complete.length; at += 1) {
+      if (complete[at] === "\n") {
+        byte += bytesOf(complete.slice(counted, at + 1));
+        counted = at + 1;
+        this.down(byte);
+      } else if (complete[at] >= " " && complete[at] !== "\x7f") this.put(complete[at]);
+      else at += this.control(complete, at);
+    }
+  }
+
+  /**
+   * How many characters of an escape sequence follow the one there.
+   * @param {string} text
+   * @param {number} at
+   */
+  control(text, at) {
+    if (text[at] === "\r") {
+      this.column = 0;
+      this.again = true;
+    } else if (text[at] === "\b") this.column = Math.max(0, this.column - 1);
+    else if (text[at] === "\t") this.put("\t");
+    else {
+      ESCAPE.lastIndex = at;
+      const match = ESCAPE.exec(text);
+      ESCAPE.lastIndex = 0;
+      if (match?.index !== at) return 0;
+      if (match[2]) this.sequence(match[2], match[1]);
+      return match[0].length - 1;
+    }
+    return 0;
+  }
+
+  /** @param {number} byte of what follows */
+  down(byte) {
+    this.row += 1;
+    this.column = 0;
+    this.again = false;
+    if (this.row < this.rows.length) return;
+    this.rows.push({ cells: [], from: byte });
+    this.still += 1;
+  }
+
+  /** @param {string} text */
+  put(text) {
+    const { cells } = this.rows[this.row];
+    if (this.again) cells.length = 0;
+    this.again = false;
+    while (cells.length < this.column) cells.push({ text: " ", style: PLAIN });
+    if (this.column < 2 * LONGEST) cells[this.column] = { text, style: this.style };
+    this.column += 1;
+  }
+
+  /**
+   * @param {string} kind
+   * @param {string} codes
+   */
+  sequence(kind, codes) {
+    const count = Number(codes) || 1;
+    const { row, column, rows } = this;
+    const { cells } = rows[row];
+    /** @type {Record<string, () => unknown>} */
+    const moves = {
+      m: () => (this.style = inked(codes || "0", this.style)),
+      A: () => (this.row = Math.max(0, row - count)),
+      B: () => (this.row = Math.min(rows.length - 1, row + count)),
+      C: () => (this.column = Math.min(LONGEST, column + count)),
+      D: () => (this.column = Math.max(0, column - count)),
+      F: () => [(this.row = Math.max(0, row - count)), (this.column = 0)],
+      K: () => (cells.length = codes === "2" ? 0 : Math.min(cells.length, column)),
+    };
+    moves[kind]?.();
+  }
+
+  /** Lines that no program of a terminal's height goes back to. */
+  settled() {
+    const held = this.still > HELD ? 1 : HELD;
+    const over = Math.max(0, Math.min(this.rows.length - held, this.row));
+    this.row -= over;
+    return this.rows.splice(0, over).map(({ cells }) => joined(cells));
+  }
+
+  /** What is shown of the others; the last line break is not among them. */
+  get shown() {
+    const last = this.rows.findLastIndex(({ cells }) => cells.length);
+    return this.rows
+      .slice(0, Math.max(last, 0) + 1)
+      .flatMap(({ cells }, i) => [...(i ? [{ text: "\n", style: PLAIN }] : []), ...joined(cells)]);
+  }
+}
+
+/** Neighbours of one style together. @param {Cells} cells @returns {Piece[]} */
+function joined(cells) {
+  /** @type {Piece[]} */
+  const pieces = [];
+  for (const { text, style } of cells.slice(0, LONGEST)) {
+    const last = pieces.at(-1);
+    if (last?.style === style) last.text += text;
+    else pieces.push({ text, style });
+  }
+  return pieces;
+}
+
 /**
  * The text of one file as its pieces come: lines that are complete, and the one that is still open.
  */
@@ -218,8 +360,10 @@ export class Stream {
   end = -1;
   /** @type {Style} */
   style = PLAIN;
-  /** The last state of the open line, as far as it has come. */
+  /** The last state of the open line, as far as it has come; with a screen what that shows. */
   open = "";
+  /** Once its program moved the cursor. @type {Screen | null} */
+  screen = null;
 
   /**
    * One more piece: the lines that it completes, and the bytes of the first and of the second one.
@@ -230,6 +374,7 @@ export class Stream {
   take(text, start, end) {
     if (start !== this.end) this.restart(start);
     this.end = end;
+    if (this.screen || MOVES.test(this.open + text)) return this.moved(text, start);
     const lines = (this.open + text).split("\n");
     const last = lines.pop() ?? "";
     const { from } = this;
@@ -245,6 +390,31 @@ export class Stream {
   }
 
   /**
+   * The same of a program that moves its cursor. Lines of before that piece stay as they are.
+   * @param {string} text
+   * @param {number} start
+   */
+  moved(text, start) {
+    if (!this.screen) {
+      this.screen = new Screen(this.open ? this.from : start, this.style);
+      this.screen.write(this.open, start - bytesOf(this.open));
+    }
+    const { screen } = this;
+    const from = screen.rows[0].from;
+    screen.write(text, start);
+    const second = screen.rows[1]?.from ?? this.end;
+    const lines = screen.settled();
+    this.from = screen.rows[0].from;
+    const { shown } = screen;
+    this.open = shown.map((piece) => piece.text).join("");
+    if (screen.still > HELD && !screen.rest) {
+      this.style = screen.style;
+      this.screen = null;
+    }
+    return { lines, from, next: second };
+  }
+
+  /**
    * Of an open line only what is shown is kept: a progress bar writes for hours.
    * @param {string} line
    */
@@ -257,11 +427,12 @@ export class Stream {
 
   /** What is shown of the open line. */
   get shown() {
-    return styled(this.open, this.style).pieces;
+    return this.screen?.shown ?? styled(this.open, this.style).pieces;
   }
 
   /** @param {number} start */
   restart(start) {
+    this.screen = null;
     this.from = start;
     this.end = start;
     this.open = "";

@@ -1,0 +1,169 @@
+// The page of an array: its tasks counted by state, those that failed, and one of its tasks.
+import { Component } from "../../vendor/preact.mjs";
+import { AgainLink } from "./resubmission.js";
+import { listen } from "../lib/event_stream.js";
+import { Latest } from "../lib/server.js";
+import { addressOf, complain, Counts, el, formatted, keepAddress, many } from "../lib/view.js";
+/** @import { ComponentChildren } from "preact" */
+/** @import { ArrayTask, ArrayTasks, Me } from "../api.js" */
+
+const NEWS_MS = 500;
+const CHIPS = 20;
+
+/**
+ * The tasks of an array by state: "2 failed, 1 completed".
+ * @param {Pick<ArrayTasks, "array">} read
+ */
+export const countWords = ({ array: { counts, exact } }) =>
+  `${exact ? "" : "at least "}${counts.map(({ state, count }) => `${formatted(count)} ${state.toLowerCase()}`).join(", ")}`;
+
+/**
+ * The task that is shown where nobody chose: one that runs stays, else the first that failed, else the first that
+ * runs; the array's own record, of the tasks that have not begun or of the last one, where none did.
+ * @param {ArrayTasks} read
+ * @param {number} own the number of the array
+ * @param {number} before the one that is shown; 0: none
+ */
+export function taskShown({ tasks, failed }, own, before = 0) {
+  const runs = (/** @type {ArrayTask} */ { kind }) => kind === "busy" || kind === "mix";
+  const stays = tasks.some((task) => task.id === before && (runs(task) || task.kind === "bad"));
+  if (stays) return before;
+  return (failed[0] ?? tasks.find(runs))?.id ?? own;
+}
+
+/**
+ * The choice of a task; those that failed also one by one.
+ * @param {{ read: ArrayTasks, shown: number, own: number, choose: (task: number) => void }} props
+ */
+export function TaskChoice({ read: { tasks, total, failed, array }, shown, own, choose }) {
+  const listed = tasks.some(({ id }) => id === shown)
+    ? tasks
+    : [...tasks, ...failed.filter(({ id }) => id === shown)];
+  const options = listed.map(({ id, task, state }) =>
+    el("option", { key: id, value: id }, `task ${task} (${state.toLowerCase()})`),
+  );
+  const rest = listed.some(({ id }) => id === own)
+    ? null
+    : el("option", { key: own, value: own }, "tasks that have not begun");
+  const label = total > tasks.length ? `Task (the first ${tasks.length} of ${total})` : "Task";
+  const chips = failed.slice(0, CHIPS).map(({ id, task }) => {
+    const pressed = id === shown ? "true" : "false";
+    const onClick = () => choose(id);
+    return el("button", { key: id, class: "chip", "aria-pressed": pressed, onClick }, `${task}`);
+  });
+  const bad = array.counts.reduce((sum, { kind, count }) => sum + (kind === "bad" ? count : 0), 0);
+  return el(
+    "div",
+    { class: "row" },
+    el(
+      "select",
+      {
+        ...{ class: "narrow", "aria-label": label, title: label, value: shown },
+        onChange: (/** @type {{ currentTarget: HTMLSelectElement }} */ { currentTarget }) =>
+          choose(Number(currentTarget.value)),
+      },
+      rest,
+      options,
+    ),
+    chips.length
+      ? el(
+          "div",
+          { class: "row", role: "group", "aria-label": "Failed tasks" },
+          bad > chips.length ? `Of ${many(bad, "failed task")} the first:` : "Failed tasks:",
+          chips,
+        )
+      : null,
+  );
+}
+
+/**
+ * @typedef {object} ArrayProps
+ * @property {number} array its number
+ * @property {string} name of its jobs
+ * @property {boolean} mine it is the viewer's
+ * @property {Me} me
+ * @property {URLSearchParams} query of the page's address: the task, and a file of its output
+ * @property {ComponentChildren} back
+ * @property {(task: number, query: URLSearchParams) => ComponentChildren} task its page within this one
+ * @extends {Component<ArrayProps, { read?: ArrayTasks, shown: number }>}
+ */
+export class ArrayPage extends Component {
+  chosen = Number(this.props.query.get("task")) || 0;
+  /** @type {{ read?: ArrayTasks, shown: number }} */
+  state = { shown: this.chosen };
+  query = this.props.query;
+  newest = new Latest();
+  stop = () => {};
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  wait = undefined;
+
+  load = () => this.newest.ask(`jobs/${this.props.array}/tasks`, this.take, complain);
+
+  componentDidMount() {
+    const front = `${this.props.array}_`;
+    this.stop = listen("jobs", (jobs) => {
+      if (jobs && !jobs.some(({ label }) => label.startsWith(front))) return;
+      this.wait ??= setTimeout(() => {
+        this.wait = undefined;
+        this.load();
+      }, NEWS_MS);
+    });
+    this.load();
+  }
+
+  componentWillUnmount() {
+    this.newest.drop();
+    this.stop();
+    clearTimeout(this.wait);
+  }
+
+  /** @param {ArrayTasks} read */
+  take = (read) => {
+    const { array, name } = this.props;
+    document.title = `${name} · array ${array}: ${countWords(read)} · Corral`;
+    // The address may name a task of another array.
+    const known = [...read.tasks, ...read.failed].some(({ id }) => id === this.chosen);
+    if (this.chosen && this.chosen !== array && !known) this.chosen = 0;
+    const shown = this.chosen || taskShown(read, array, this.state.shown);
+    if (shown !== this.state.shown && this.state.read) this.query = new URLSearchParams();
+    this.setState({ read, shown });
+  };
+
+  choose = (/** @type {number} */ task) => {
+    this.chosen = task;
+    this.query = new URLSearchParams();
+    keepAddress(addressOf(`job/${this.props.array}`, { task: String(task) }, {}));
+    this.setState({ shown: task });
+  };
+
+  /** @param {ArrayTasks} read */
+  head(read) {
+    const { array, name, mine, me, back } = this.props;
+    const words = countWords(read);
+    const label = { "aria-label": `${name}, array ${array}: ${words}` };
+    return el(
+      "div",
+      { key: "head", class: "row between" },
+      el(
+        "div",
+        { class: "row" },
+        back,
+        el("h1", label, `${name} `, Counts({ counts: read.array.counts })),
+        el("span", { class: "dim" }, `array ${array}: ${words}`),
+      ),
+      mine && me.mine && read.array.ended ? AgainLink({ job: array, entire: true }) : null,
+    );
+  }
+
+  render() {
+    const { array, task, back } = this.props;
+    const { read, shown } = this.state;
+    if (!read) return back;
+    const choice = TaskChoice({ read, shown, own: array, choose: this.choose });
+    return [
+      this.head(read),
+      el("div", { key: "choice", class: "card" }, choice),
+      task(shown, this.query),
+    ];
+  }
+}
