@@ -89,7 +89,7 @@ ACCOUNTING_S: Final = 1.5
 """How long accounting is waited for, for a job that only it may have while slurmctld is silent."""
 _DECIDED: Final = (Code.LOGIN_REFUSED, Code.FORBIDDEN)
 """Slurm has answered: the viewer may not see it."""
-ACCOUNTING_S: Final = 5.0
+TASKS_S: Final = 5.0
 """How long accounting is waited for where slurmctld knows an array's other tasks."""
 KEEP_TASKS_S: Final = 20.0
 MOST_DAYS: Final = 30
@@ -368,7 +368,7 @@ async def records_of_array(state: State, session: Session, record: Job) -> list[
 async def _past_tasks(state: State, session: Session, array: int) -> tuple[Job, ...]:
     """The tasks of an array that accounting has, none where it does not answer soon."""
     try:
-        async with asyncio.timeout(ACCOUNTING_S):
+        async with asyncio.timeout(TASKS_S):
             tasks = await state.responses.get(
                 ("tasks", session.user, array),
                 KEEP_TASKS_S,
