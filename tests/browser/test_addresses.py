@@ -100,6 +100,10 @@ CASES = {
         (click("button:text-is('By script')"),),
         r"#submit\?by=script",
     ),
+    "array": Case(
+        "jobs/array_page.js", "job/900", "select[aria-label=Task]",
+        (select("select[aria-label=Task]", "901"),), r"#job/900\?task=901",
+    ),
     "log": Case(
         "logs/log.js", "job/1", "select[aria-label=File]",
         (select("select[aria-label=File]", "rank-1"),), r"#job/1\?file=rank-1",

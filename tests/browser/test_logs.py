@@ -211,9 +211,8 @@ def test_the_page_of_an_array_is_of_all_its_tasks(
     listed = at.rest.bodies["jobs"]["body"]["jobs"]
     listed.remove(array)
     now = int(time.time())
-    for task, job, state in (
-        (3, 903, "FAILED"), (4, 904, "FAILED"), (12, number, "COMPLETED"),
-    ):  # fmt: skip
+    tasks = ((3, 903, "FAILED"), (4, 904, "FAILED"), (12, number, "COMPLETED"))
+    for task, job, state in tasks:
         folder = job_of(at, tmp_path, 1, job)
         (folder / "rank-0.log").write_text(f"of task {task}\n")
         listed.append(
@@ -249,7 +248,7 @@ def test_the_page_of_an_array_is_of_all_its_tasks(
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390
     entire.click()
     page.wait_for_selector(f"h2 >> text=Submit array {number} again")
-    assert page.input_value("input[name=array]") == "3-4,12"
+    wait_until(page, "document.querySelector('input[name=array]').value === '3-4,12'")
 
 
 def test_a_narrow_page_without_a_pointer(
