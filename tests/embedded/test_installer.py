@@ -23,10 +23,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.embedded.loopback import free_port
 
 from corral import api
 from corral.spec.load import load_or_raise
-from tests.embedded.loopback import free_port
 
 IMAGES = Path("/usr/lib/debian-installer/images/12/amd64/text/debian-installer/amd64")
 MIRROR = os.environ.get("CORRAL_TEST_INSTALLER", "")

@@ -113,8 +113,8 @@ def step(name: str, at: Path | None = None) -> None:
         steps.flush()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             kill = json.loads((at / "kill.json").read_text())
-            due = 0 < kill["step"] <= number and kill.get("name", "") in name
-            if due and set(kill["who"]) <= set(who):
+            at_this = 0 < kill["step"] <= number and kill.get("name", "") in name
+            if at_this and set(kill["who"]) <= set(who):
                 (at / "kill.json").unlink()
                 victims = [int((at / f"{victim}.pid").read_text()) for victim in kill["who"]]
                 killed = json.dumps({"step": number, "name": name, "pids": victims})
