@@ -106,11 +106,13 @@ def killed(
     point: tuple[int, tuple[str, ...]],
     folder: Path,
     patch: pytest.MonkeyPatch,
+    *,
     removed: bool | None = None,
+    at: str = "",
 ) -> None:
-    """``removed``: ``down`` comes first; None: of every second step."""
+    """``removed``: ``down`` comes first; None: of every second step. ``at``: of the step's name."""
     number, who = point
-    life = Life(folder, patch, {"step": number, "who": who})
+    life = Life(folder, patch, {"step": number, "who": who, "name": at})
     try:
         first = life.run("up")
         where = f"SIGKILL to {' and '.join(who)} at step {number}\n"
@@ -172,9 +174,8 @@ def test_a_controller_that_terraform_forgot_is_made_again(
     removed: bool, reference: Life, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All machines are there by then, its nodes too, and yet ``up`` has to run gcluster."""
-    made = ".controller made"
-    number = next(s["step"] for s in reference.steps() if s["name"].endswith(made))
-    killed(reference, (number, ("gcluster",)), tmp_path / "life", monkeypatch, removed)
+    point, at = (1, ("gcluster",)), ".controller made"
+    killed(reference, point, tmp_path / "life", monkeypatch, removed=removed, at=at)
 
 
 @pytest.mark.slow

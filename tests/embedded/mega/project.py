@@ -63,7 +63,7 @@ class Mega:
             "GOOGLE_LUSTRE_CUSTOM_ENDPOINT": server.url_of("lustre"),
             "GOOGLE_FILESTORE_CUSTOM_ENDPOINT": server.url_of("file"),
             "GOOGLE_STORAGE_CUSTOM_ENDPOINT": server.url_of("storage"),
-            "PYTHONPATH": str(HERE),
+            "PYTHONPATH": f"{HERE / 'src'}:{HERE}",
             "PATH": f"{programs}:{os.environ['PATH']}",
         }.items():
             patch.setenv(name, value)

@@ -99,7 +99,8 @@ def step(name: str, at: Path | None = None) -> None:
     """Count a step where the folder has the file ``steps``; kill whom ``kill.json`` names at it.
 
     ``{"step": N, "who": ["corral"]}``: the process whose number is in ``corral.pid``, at step N or
-    the first one after it at which all of them run. ``killed.json`` has the step at which it was.
+    the first one after it at which all of them run and whose name has ``name``. ``killed.json``
+    has the step at which it was.
     """
     at = at or folder()
     if not (at / "steps").exists():
@@ -112,7 +113,8 @@ def step(name: str, at: Path | None = None) -> None:
         steps.flush()
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             kill = json.loads((at / "kill.json").read_text())
-            if 0 < kill["step"] <= number and set(kill["who"]) <= set(who):
+            at_this = 0 < kill["step"] <= number and kill.get("name", "") in name
+            if at_this and set(kill["who"]) <= set(who):
                 (at / "kill.json").unlink()
                 victims = [int((at / f"{victim}.pid").read_text()) for victim in kill["who"]]
                 killed = json.dumps({"step": number, "name": name, "pids": victims})
