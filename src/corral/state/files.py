@@ -61,7 +61,7 @@ class File(Standalone, ReadTogether):
 
     @property
     def reading(self) -> Reading:
-        """The file."""
+        """Its path."""
         return paths_read(self.path)
 
     def probe(self) -> Script:
@@ -116,7 +116,7 @@ class Directory(Standalone, ReadTogether):
 
     @property
     def reading(self) -> Reading:
-        """The folder."""
+        """Its path."""
         return paths_read(self.path)
 
     def probe(self) -> Script:

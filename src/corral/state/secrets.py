@@ -52,7 +52,7 @@ class Secret(Standalone, ReadTogether):
 
     @property
     def reading(self) -> Reading:
-        """The file."""
+        """Its path."""
         return paths_read(self.path)
 
     def probe(self) -> Script:

@@ -108,8 +108,8 @@ parts_probe() (
       *" $name "*) ;;
       *) sed -n 2p "$file" | grep -q "$mark" || continue ;;
     esac
-    sum=$(sha256sum <"$file")
-    printf '%s %s %s\n' "$name" "${sum%% *}" "$(stat -c '%a %U:%G' "$file")"
+    digest=$(sha256sum <"$file")
+    printf '%s %s %s\n' "$name" "${digest%% *}" "$(stat -c '%a %U:%G' "$file")"
   done
 )
 
