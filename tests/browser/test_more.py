@@ -30,7 +30,7 @@ def test_a_jobs_use_over_time_and_its_environment(
     job = submit_script(owner, served, USING, "using")
     page = owner.page
     page.wait_for_selector("h1 >> text=running")
-    page.wait_for_selector("figcaption >> text=Memory, GiB")
+    page.wait_for_selector("figcaption >> text=/Memory, [GM]iB/")
     page.wait_for_selector("figcaption >> text=Processors in use")
     # The text is updated as the curve is.
     run_root(cluster, cluster.controller, sh("touch {f}", f=FILL))

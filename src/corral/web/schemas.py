@@ -222,6 +222,7 @@ class JobRow(TypedDict):
     limit: int | None
     exit_status: int | None
     exit_signal: int
+    exit: str
     held: bool
     gpus_exact: bool
     waiting: bool

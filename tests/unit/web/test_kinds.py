@@ -64,6 +64,9 @@ def test_a_job_that_failed_is_red_and_one_that_waits_is_not() -> None:
     assert {kinds[s.value] for s in JobState if s.waiting} == {"warn"}
     assert {kinds[s] for s in ("FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL")} == {"bad"}
     assert dict(zip(JOB_COLUMNS, job_row(JOBS[0]), strict=True))["kind"] == "warn"
+    ended = Job(1, "1", "n", "u", "FAILED", exit_status=1, exit_signal=0)
+    for job, words in ((ended, "exit status 1"), (replace(ended, state="RUNNING"), "")):
+        assert dict(zip(JOB_COLUMNS, job_row(job), strict=True))["exit"] == words
 
 
 def test_no_state_of_slurms_in_javascript() -> None:

@@ -31,7 +31,7 @@ NODE_COLUMNS: Final = (
 JOB_COLUMNS: Final = (
     "id", "label", "name", "user", "state", "reason", "why", "account", "partition", "qos",
     "priority", "nodes", "node_count", "cpus", "gpus", "memory", "submit_at", "start_at", "end_at",
-    "limit", "exit_status", "exit_signal", "held", "gpus_exact",
+    "limit", "exit_status", "exit_signal", "exit", "held", "gpus_exact",
     "waiting", "running", "ended", "failed", "cancelled", "kind",
 )  # fmt: skip
 
@@ -104,7 +104,9 @@ def job_rows(jobs: Iterable[Job]) -> dict[str, Any]:
 
 def job_row(job: Job) -> list[Any]:
     """A job as one row of ``JOB_COLUMNS``."""
-    return [job_kind(job) if name == "kind" else getattr(job, name) for name in JOB_COLUMNS]
+    code = job.exit_code
+    own = {"kind": job_kind(job), "exit": code.words if code else ""}
+    return [own[name] if name in own else getattr(job, name) for name in JOB_COLUMNS]
 
 
 def job_fields(job: Job) -> dict[str, Any]:

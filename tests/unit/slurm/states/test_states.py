@@ -409,6 +409,7 @@ def test_job_state_is_refused() -> None:
     ("text", "words"),
     [
         ("0:0", "succeeded"),
+        ("0:125", "ended by Slurm: out of memory"),
         ("", "succeeded"),
         ("1:0", "exit status 1"),
         ("0:9", "ended by SIGKILL"),

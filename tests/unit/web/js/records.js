@@ -45,6 +45,7 @@ const JOB = {
     end_at: null,
     exit_status: null,
     exit_signal: 0,
+    exit: "",
   },
   ...{
     stdout: "/shared/7.log",

@@ -4,6 +4,7 @@ import {
   aligned,
   briefly,
   digits,
+  fitted,
   newest,
 } from "../../../../src/corral/web/static/js/lib/curves.js";
 import { plotted, Trends } from "../../../../src/corral/web/static/js/cluster/trends.js";
@@ -36,6 +37,15 @@ test("numbers of an axis are written out", () => {
   assert.equal(digits(0.12345), "0.123");
   assert.equal(digits(63), "63", "a number of nodes has no decimals");
   assert.equal(digits(61.04), "61.0");
+});
+
+test("bytes have the unit that fits the most of them", () => {
+  const kind = { what: "memory", title: "Memory" };
+  const curve = (bytes) => [{ what: "memory", name: "all", points: [[1, null], [2, bytes]] }]; // prettier-ignore
+  assert.deepEqual(fitted(kind, curve(2e6)), { ...kind, title: "Memory, MiB", scale: 2 ** -20 });
+  assert.equal(fitted(kind, curve(2 ** 30)).title, "Memory, GiB");
+  const percent = { what: "gpu", title: "GPU utilisation, %", scale: 100, top: 100 };
+  assert.deepEqual(fitted(percent, curve(1)), percent);
 });
 
 test("names below a plot of GPUs leave out what its title has", () => {

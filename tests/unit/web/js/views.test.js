@@ -248,12 +248,12 @@ test("a job's GPUs, time and place", () => {
   assert.equal(timeOf(job(), 2090), "1 min");
   assert.equal(timeOf(job({ running: false, end_at: 2060 }), 9999), "1 min");
   assert.equal(whereOf(job({ why: "Priority", nodes: "" })), "Priority");
-  const failed = { failed: true, exit_status: 3, exit_signal: 9 };
-  assert.equal(whereOf(job(failed)), "exit status 3, signal 9 on node1");
+  const failed = { failed: true, exit_signal: 9, exit: "ended by SIGKILL" };
+  assert.equal(whereOf(job(failed)), "ended by SIGKILL on node1");
   assert.equal(whereOf(job({ cancelled: true, exit_signal: 15 })), "node1");
   const unstarted = { cancelled: true, nodes: "", reason: "Resources" };
   assert.equal(whereOf(job(unstarted)), "it had not started");
-  assert.equal(exitOf(job({ exit_status: null, exit_signal: 15 })), "signal 15");
+  assert.equal(exitOf(job()), "exit status unknown");
 });
 
 test("a job's facts leave out what is not known", () => {
@@ -267,7 +267,7 @@ test("a job's facts leave out what is not known", () => {
     state: "FAILED",
     ended: true,
     end_at: 2100,
-    exit_status: 1,
+    exit: "exit status 1",
     reason: "NonZeroExitCode",
   });
   assert.match(
@@ -356,7 +356,7 @@ test("why a job failed: causes, what Slurm counted, lines that no cause is known
    * @param {Partial<JobDetail>} about
    */
   const words = (more, about = {}) => {
-    const failed = job({ ended: true, mine: true, kind: "bad", exit_status: 1, ...about });
+    const failed = job({ ended: true, mine: true, kind: "bad", exit: "exit status 1", ...about });
     return texts(EndView({ job: failed, end: { ...nothing, ...more } }));
   };
   /** @type {Diagnosis} */

@@ -438,6 +438,7 @@ export interface JobDetail {
   restarts: number;
   submit_line: string;
   why: string;
+  exit: string;
   held: boolean;
   waiting: boolean;
   running: boolean;
@@ -527,6 +528,7 @@ export interface JobRow {
   limit: number | null;
   exit_status: number | null;
   exit_signal: number;
+  exit: string;
   held: boolean;
   gpus_exact: boolean;
   waiting: boolean;

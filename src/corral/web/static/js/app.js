@@ -471,15 +471,22 @@ function showLogin(why = "", auto = false) {
 }
 
 /** @param {string} name */
-function setTheme(name) {
-  document.documentElement.dataset.theme = name;
+function keepTheme(name) {
   try {
     localStorage.setItem("theme", name);
   } catch {
     // A private window without storage.
   }
+  showTheme(name);
+}
+
+/** @param {string} [chosen] */
+function showTheme(chosen = keptTheme() ?? "") {
+  document.documentElement.dataset.theme = chosen || (prefersDark().matches ? "dark" : "light");
   document.dispatchEvent(new Event("theme"));
 }
+
+const prefersDark = () => matchMedia("(prefers-color-scheme: dark)");
 
 function keptTheme() {
   try {
@@ -578,11 +585,11 @@ function notResumed(failure, tries) {
 
 function run() {
   place("main").replaceChildren(); // what index.html shows until here
-  const dark = matchMedia("(prefers-color-scheme: dark)").matches;
-  setTheme(keptTheme() || (dark ? "dark" : "light"));
+  showTheme();
+  prefersDark().addEventListener("change", () => showTheme());
   attend();
   place("theme").addEventListener("click", () =>
-    setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
+    keepTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark"),
   );
   place("logout").addEventListener("click", async () => {
     /** @type {{ leave?: string }} */

@@ -41,12 +41,7 @@ export function timeOf(job, at = Date.now() / 1000) {
 }
 
 /** @param {JobRow} job */
-export function exitOf(job) {
-  const signal = job.exit_signal ? `signal ${job.exit_signal}` : "";
-  const status = `exit status ${job.exit_status ?? "-"}`;
-  if (signal && (job.exit_status ?? null) === null) return signal;
-  return signal ? `${status}, ${signal}` : status;
-}
+export const exitOf = (job) => job.exit || "exit status unknown";
 
 /**
  * Why a job is pending, or where it runs, or how it failed.

@@ -4,7 +4,7 @@ import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { clock, colour, el, formatted } from "./view.js";
 /** @import uPlot from "uplot" */
 
-/** @typedef {{ what: string, title: string, scale: number, top?: number }} Kind */
+/** @typedef {{ what: string, title: string, scale?: number, top?: number }} Kind */
 /**
  * What is drawn as one line; null: unknown, which is a gap.
  * @typedef {{ what: string, name: string, points: [number, number | null][] }} Plotted
@@ -14,15 +14,15 @@ import { clock, colour, el, formatted } from "./view.js";
  * @typedef {{ at: number[], used: (number | null)[], running: (number | null)[] }} Past
  */
 
-const GIB = 1073741824;
+const MIB = 1048576;
 const MANY = 1000;
-/** @type {Kind[]} */
+/** Without a scale: bytes. @type {Kind[]} */
 const KINDS = [
   { what: "gpu", title: "GPU utilisation, %", scale: 100, top: 100 },
-  { what: "gpu_memory", title: "GPU memory, GiB", scale: 1 / GIB },
+  { what: "gpu_memory", title: "GPU memory" },
   { what: "watts", title: "GPU power, W", scale: 1 },
   { what: "celsius", title: "GPU temperature, °C", scale: 1 },
-  { what: "memory", title: "Memory, GiB", scale: 1 / GIB },
+  { what: "memory", title: "Memory" },
   { what: "cpus", title: "Processors in use", scale: 1 },
 ];
 const INKS = ["busy", "accent", "mix", "warn", "bad", "good"];
@@ -250,8 +250,21 @@ const ofKind = (curves, what) =>
     .filter((curve) => curve.what === what && curve.points.length)
     .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
 
+/**
+ * Bytes in the unit that fits the most of them.
+ * @param {Kind} kind
+ * @param {Plotted[]} curves
+ */
+export function fitted({ title, scale, ...kind }, curves) {
+  if (scale) return { ...kind, title, scale };
+  const most = Math.max(...curves.flatMap(({ points }) => points.map(([, value]) => value ?? 0)));
+  const large = most >= 1024 * MIB;
+  const [unit, size] = large ? ["GiB", 1024 * MIB] : ["MiB", MIB];
+  return { ...kind, title: `${title}, ${unit}`, scale: 1 / Number(size) };
+}
+
 /** One kind of curves, drawn again only where other curves come; all: how many there are.
- * @typedef {{ kind: Kind, curves: Plotted[], all: number }} CurveProps
+ * @typedef {{ kind: ReturnType<typeof fitted>, curves: Plotted[], all: number }} CurveProps
  * @extends {Component<CurveProps>} */
 class CurvePlot extends Component {
   /** @type {{ current: HTMLElement | null }} */
@@ -324,7 +337,11 @@ export function Curves({ curves, kinds = KINDS }) {
   const plots = kinds
     .map((kind) => ({ kind, known: ofKind(curves, kind.what) }))
     .filter(({ known }) => known.length)
-    .map(({ kind, known }) => ({ kind, curves: known.slice(0, MOST), all: known.length }));
+    .map(({ kind, known }) => ({
+      kind: fitted(kind, known),
+      curves: known.slice(0, MOST),
+      all: known.length,
+    }));
   return el(
     "div",
     { class: "curves" },
