@@ -151,6 +151,21 @@ def test_facts_curves_and_output_are_next_to_each_other(window: Any, desk: Desk)
         assert log["y"] + log["height"] <= 900
 
 
+def test_the_systems_theme_holds_until_one_is_chosen(window: Any, desk: Desk) -> None:
+    shown = "document.documentElement.dataset.theme"
+    with tab(window, desk) as page:
+        page.evaluate("localStorage.removeItem('theme')")
+        for scheme in ("dark", "light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            wait_until(page, f"{shown} === '{scheme}'")
+        page.click("#theme")
+        for scheme in ("light", "dark"):
+            page.emulate_media(color_scheme=scheme)
+            assert page.evaluate(shown) == "light"
+        page.reload()
+        wait_until(page, f"{shown} === 'light'")
+
+
 def test_nodes_as_a_heat_map(window: Any) -> None:
     rest = DeskRest()
     rest.nodes(1200)
