@@ -17,7 +17,7 @@ SHOWN, WORKS = "shown to people", "the exit status is the answer"
 LOG, FILE = "a log, for the catalogue of failures", "a file, kept as it is or read by its own model"
 PART = "a part of facts that its module reads together with other answers"
 TEXTS = {
-    "inspect/jobs.py": {"batch_script": FILE, "job_script": FILE, "submit_line": FILE},
+    "inspect/jobs.py": {"job_script": FILE, "submit_line": FILE},
     "inspect/machine.py": {"DRIVER": LOG, "KERNEL_LOG": LOG},
     "inspect/mesh.py": {"CONTAINER": PART, "STATUS": PART},
     "inspect/services.py": {"log": LOG, "log_file": LOG, "trusted_log": LOG},

@@ -16,7 +16,7 @@ SOURCE = Path(corral.__file__).parent
 READER = "slurm/array_tasks.py"
 WRITTEN = ("12_[1-5%2]", "12_[1,3-7:2]", "12_[3,...]", "1-5%2", "0-8:2", "1,3-7:2", "[1,3-7:2]")
 """Tasks as Slurm and its users write them."""
-ANYTHING = ("a b", "word", "some-key", "gpu:2", "1-00:00:00", "12:", "#!", "x/y", "(?:")
+ANYTHING = ("a b", "word", "some-key", "gpu:2", "1-00:00:00", "12:", "#!", "x/y", "(?:", "[a-z]")
 """A pattern that takes one of these is for other texts, too."""
 ZONES = {
     "web/listener/peers.py": "the zone of an address",

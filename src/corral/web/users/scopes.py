@@ -43,6 +43,7 @@ _READ: Final = (
     "GET /api/jobs/environments",
     "GET /api/jobs/templates",
     "GET /api/jobs/{job_id}",
+    "GET /api/jobs/{job_id}/tasks",
     "GET /api/jobs/{job_id}/figures",
     "GET /api/jobs/{job_id}/extras",
     "GET /api/jobs/{job_id}/profile",
