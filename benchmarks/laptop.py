@@ -25,8 +25,6 @@ from benchmarks.machine import machine
 
 REPO = Path(__file__).parents[1]
 CORRAL = Path(sys.executable).with_name("corral")
-# An installed Corral has its bytecode.
-ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
 START, SRUN = "start of Corral (`corral lint`)", "bare `srun -N3` on the controller"
 UP = "up, image there, all checks"
 AIMS = {
@@ -61,9 +59,7 @@ def corral(folder: Path, *args: str) -> float:
         SystemExit: it failed.
     """
     begin = time.perf_counter()
-    done = subprocess.run(
-        [CORRAL, *args], cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False
-    )
+    done = subprocess.run([CORRAL, *args], cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise SystemExit(f"corral {' '.join(args)} failed:\n{(done.stdout + done.stderr)[-3000:]}")
     return time.perf_counter() - begin
@@ -77,7 +73,6 @@ def timed_run(folder: Path, file: str) -> tuple[float, float]:
     with subprocess.Popen(
         argv,
         cwd=folder,
-        env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -176,5 +171,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed Corral has its bytecode
     os.environ.setdefault("CORRAL_STATE_DIR", tempfile.mkdtemp(prefix="corral-bench-state"))
     main()
