@@ -78,7 +78,7 @@ def test_slurmctld_runs_with_the_settings(live: Live) -> None:
     assert words["MaxArraySize"] == "501"
     assert words["KillWait"].split()[0] == "20"
     assert words["MessageTimeout"].split()[0] == "33"
-    assert words["SchedulerParameters"] == "bf_interval=7"
+    assert words["SchedulerParameters"] == "batch_sched_delay=0,bf_interval=7"
     assert words["EnforcePartLimits"] == "ALL"
     assert words["PreemptType"] == "preempt/partition_prio"
     assert words["Licenses"] == "matlab:1"

@@ -127,7 +127,7 @@ const Tabs = ({ viewer, chosen }) =>
   PAGES.filter((page) => visible(page, viewer)).map(({ name, title }) =>
     el(
       "a",
-      { key: name, href: `#${name}`, "aria-current": name === chosen ? "page" : undefined },
+      { key: name, href: `./#${name}`, "aria-current": name === chosen ? "page" : undefined },
       title,
     ),
   );
