@@ -63,6 +63,19 @@ class Allowance:
     used: int | None = None
 
 
+_ABOUT: Final = (
+    ("Minutes", ""),
+    ("GrpWall", ""),
+    ("GRES", "gres/"),
+    ("Cpu", "cpu"),
+    ("Mem", "mem"),
+    ("Node", "node"),
+    ("MaxWall", WALL),
+)
+"""Of the words of Slurm's reasons (job_reason_string, 24.11) what each is about, the first that
+fits; "" for what is used up over time."""
+
+
 def amount(resource: str, count: int) -> str:
     """How much of a resource, in words."""
     if resource == WALL:
@@ -111,9 +124,14 @@ def against_allowances(demand: Mapping[str, int], allowances: Iterable[Allowance
 
 
 def why_never(job: Job, allowances: Sequence[Allowance]) -> str:
-    """Why a pending job cannot start as long as a limit is as it is; "" where it can."""
-    if not job.waiting or not by_limit(job.reason):
+    """Why a pending job cannot start as long as a limit is as it is; "" where it can.
+
+    Only limits on what Slurm's reason is about count: it may exceed others, too.
+    """
+    about = next((what for word, what in _ABOUT if word in job.reason), "")
+    if not (job.waiting and by_limit(job.reason) and about):
         return ""
+    allowances = [each for each in allowances if each.resource.startswith(about)]
     wants = {WALL: job.limit or 0, GPU: job.gpus or 0, **counts(job.tres_asked)}
     for each in beyond(wants, allowances):
         demanded = amount(each.resource, wants[each.resource])

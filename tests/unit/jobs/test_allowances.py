@@ -98,6 +98,31 @@ def test_a_pending_job_that_alone_is_beyond_a_limit_cannot_start(
     )
 
 
+@pytest.mark.parametrize(
+    ("reason", "seen"),
+    [
+        ("AssocGrpGRES", "GPU"),
+        ("QOSMaxGRESPerUser", "GPU"),
+        ("AssocGrpCpuLimit", "CPU"),
+        ("QOSMaxMemoryPerJob", "memory"),
+        ("AssocMaxNodePerJobLimit", "nodes"),
+        ("AssocMaxWallDurationPerJobLimit", "00:20:00"),
+        ("AssocGrpJobsLimit", ""),
+        ("AssocGrpCPUMinutesLimit", ""),
+        ("AssocGrpWallLimit", ""),
+    ],
+)
+def test_another_limit_than_that_of_slurms_reason_is_not_why(reason: str, seen: str) -> None:
+    """Of five limits that the job exceeds it names that on what Slurm's reason is about."""
+    limits = {GPU: 1, "cpu": 1, "mem": 1024, "node": 1, WALL: 1200}
+    allowed = [Allowance("account vision", "a limit", what, most) for what, most in limits.items()]
+    asked = "cpu=4,mem=8G,node=2,billing=4,gres/gpu=2"
+    job = Job(5, "5", state="PENDING", reason=reason, gpus=2, limit=86400, tres_asked=asked)
+    words = why_never(job, allowed)
+    assert bool(words) == bool(seen)
+    assert seen in words
+
+
 def test_amounts_in_words() -> None:
     assert [amount("mem", 2048), amount("mem", 100), amount(WALL, 3600)] == [
         "2 GiB of memory",
