@@ -37,10 +37,11 @@ def test_a_jobs_use_over_time_and_its_environment(
 
     def used() -> float:
         label = page.locator("figure.curve", has_text="Memory").get_attribute("aria-label") or ""
-        return float(re.findall(r"node\d ([\d.]+)", label)[0])
+        unit, value = re.findall(r", ([GM])iB.*node\d ([\d,.]+)", label)[0]
+        return float(value.replace(",", "")) * {"M": 1, "G": 1024}[unit]
 
-    until(page, lambda: used() > 0.25, "the memory grows")
-    assert used() < 1.0
+    until(page, lambda: used() > 256, "the memory grows")
+    assert used() < 1024
     page.click("text=Environment of its first process")
     row = page.locator("details tr", has_text="SLURM_JOB_ID")
     assert row.locator("td").nth(1).inner_text() == str(job)
