@@ -112,6 +112,7 @@ def test_the_page_of_pending_tasks_cancels_those_alone(
     page = owner.page
     until(page, lambda: states() == ["PENDING"] * 5 + ["RUNNING"], "one task runs, five wait")
     page.goto(f"{page.url.partition('#')[0]}#job/{array}")
+    page.locator("main select").first.select_option(label="tasks that have not begun")
     page.locator("button:text-is('Cancel')").click()
     dialog = page.locator("dialog")
     assert f"Cancel pending tasks 2-6 of array {array}?" in dialog.inner_text()
@@ -125,6 +126,8 @@ def test_the_page_of_pending_tasks_cancels_those_alone(
     array = run_root(cluster, cluster.controller, SUBMIT_TWO).strip()
     until(page, lambda: states() == ["RUNNING"] * 2, "both tasks run")
     page.goto(f"{page.url.partition('#')[0]}#job/{array}")
+    page.locator("main select").first.select_option(label="task 2 (running)")
+    page.wait_for_selector("h2 >> text=task 2")
     page.locator("button:text-is('Cancel')").click()
     assert f"Cancel job {array}_2?" in page.locator("dialog").inner_text()
     page.locator("dialog button:text-is('Cancel the job')").click()
