@@ -104,6 +104,44 @@ def looked_at(page: Any, name: str) -> list[str]:
     return wrong
 
 
+BROKEN = {
+    "the page scrolls sideways": "<div style='width: 3000px; height: 1px'></div>",
+    "an empty panel": "<section class=card><p style='height: 9px'></p></section>",
+    "a log without a line or a sentence": "<pre class=log style='height: 9px'></pre>"
+    "<style>pre.log::before { content: none !important }</style>",
+    "another form of a time": "<p>2026-11-30T12:00</p>",
+    "a legend covers curves": "<div class=uplot><div class=u-wrap style='height: 50px'></div>"
+    "<div class=u-legend style='margin-top: -30px'>a</div></div>",
+    "a text sticks out of its field": "<label style='display: block; width: 50px; overflow-wrap: "
+    "normal'>a@example.org:begin,end,time_limit_80</label>",
+    "too small for a finger": "<button style='width: 9px; height: 9px; padding: 0'></button>",
+    "a table is cut at the right": "<div class=scroll style='width: 50px; overflow: auto'><table>"
+    "<tr><td style='min-width: 500px'>a</td></tr></table></div>",
+    "a number is not at the right": "<table><tr><td class=num style='text-align: left'>1</td>"
+    "</tr></table>",
+    "its tab is out of sight": "<style>nav a { transform: translateX(-3000px) }</style>",
+}
+"""What breaks each rule of programs/faults.js, as HTML at the end of the page's main part."""
+INSERT = "(html) => document.querySelector('main').insertAdjacentHTML('beforeend', html)"
+
+
+@pytest.mark.parametrize("rule", BROKEN)
+def test_each_rule_finds_what_breaks_it(window: Any, desk: Desk, rule: str) -> None:
+    width = 390 if rule == "too small for a finger" else 1440
+    with tab(window, desk, bypass_csp=True) as page:
+        page.set_viewport_size({"width": width, "height": 844})
+        opened(page, desk, "policy/scheduler", USER["policy/scheduler"])
+        page.evaluate(DRAWN)
+        assert not page.evaluate(FAULTS)
+        page.evaluate(INSERT, BROKEN[rule])
+        assert any(fault.startswith(rule) for fault in page.evaluate(FAULTS))
+
+
+def test_each_rule_is_broken() -> None:
+    assert all(f'"{rule}"' in FAULTS for rule in BROKEN)
+    assert FAULTS.count("each(") == len(BROKEN)
+
+
 def test_views_of_a_user(window: Any, desk: Desk) -> None:
     wrong: dict[str, list[str]] = {}
     with tab(window, desk) as page:

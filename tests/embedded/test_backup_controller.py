@@ -136,8 +136,8 @@ def test_jobs_go_on_when_the_controller_is_killed_under_load(live: Live) -> None
     assert {"node1", "node2"} <= asyncio.run(page_nodes(live.spec))
     troubles = {trouble.subject for trouble in asyncio.run(api.status(live.spec)).troubles}
     assert "node0" in troubles
-    # slurmstepd tries every 15 s to report a job's end to a dead controller (RETRY_DELAY in its
-    # mgr.c, 24.11), after the time-out of each message: an end can be minutes late.
+    # slurmstepd tries every 15 s to report a job's end to a dead controller (RETRY_DELAY of its
+    # mgr.c, for an hour), after the time-out of each message: an end can be minutes late.
     until(lambda: not queue(live), 300, lambda: f"jobs do not end without the first: {queue(live)}")
     asyncio.run(api.up(live.spec))
     both = {"node0": True, "node1": True}

@@ -8,12 +8,10 @@ exactly that.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
@@ -25,6 +23,7 @@ from tests.embedded.conftest import Live, named
 from tests.embedded.test_backup import age_key
 from tests.embedded.test_backup_controller import pinged, until
 from tests.embedded.test_directory import PROGRAM, SECRET
+from tests.embedded.test_forward import Laptop
 from tests.embedded.test_node_replacement import REQUEUED_S
 
 from corral import api
@@ -40,7 +39,6 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not shutil.which("age"), reason="age is not installed"),
 ]
-ROOT: Final = Path(__file__).parents[2]
 MEMBERS: Final = {"lina": "vision", "milo": "vision", "nora": "vision", "olaf": "speech"}
 """Pia comes at noon."""
 CONTROLLER, BACKUP, DIRECTORY, REPLACED = "node0", "node1", "node2", "node3"
@@ -50,13 +48,11 @@ SERVE: Final = "echo of $(id -un) >page && exec python3 -m http.server 8123 --bi
 
 
 @dataclass(frozen=True)
-class Desk:
-    """One person's files and key on a laptop."""
+class Desk(Laptop):
+    """One person's profiles and key on a laptop that is a network namespace."""
 
     user: str
-    home: Path
-    laptop: str
-    """Its network namespace."""
+    namespace: str
 
     @property
     def key(self) -> Path:
@@ -67,31 +63,7 @@ class Desk:
         return self.key.with_suffix(".pub").read_text().strip()
 
     def argv(self, *words: str) -> list[str]:
-        inside = ("nsenter", f"--net=/run/netns/{self.laptop}")
-        return [*inside, sys.executable, "-m", "corral", *words]
-
-    @property
-    def environ(self) -> dict[str, str]:
-        places = {"HOME": self.home, "CORRAL_STATE_DIR": self.home / "state"}
-        paths = {"PYTHONPATH": f"{ROOT}/src:{ROOT}"}
-        return {**os.environ, **{k: str(v) for k, v in places.items()}, **paths}
-
-    def corral(self, *words: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            self.argv(*words),
-            env=self.environ,
-            cwd=self.home,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=400,
-        )
-
-    def good(self, *words: str) -> str:
-        done = self.corral(*words)
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        return ["nsenter", f"--net=/run/netns/{self.namespace}", *super().argv(*words)]
 
     def log_in(self, address: str, name: str) -> None:
         words = ("login", f"{self.user}@{address}", "--name", name, "-i", str(self.key))
@@ -107,8 +79,7 @@ class Day:
     submitted: dict[str, tuple[str, str, str]] = field(default_factory=dict)
 
     def submits(self, user: str, *words: str, state: str = "COMPLETED", array: int = 0) -> str:
-        out = self.desks[user].good("run", "--detach", "--json", *words)
-        job = str(json.loads(out.splitlines()[-1])["id"])
+        job = self.desks[user].submitted(*words)
         account = MEMBERS.get(user, "speech")
         for label in [f"{job}_{i}" for i in range(array)] or [job]:
             self.submitted[label] = (user, account, state)
@@ -246,10 +217,8 @@ def day(
     )
     with ExitStack() as stack:
         first, second = (stack.enter_context(laptop(number)) for number in (1, 2))
-        where = dict.fromkeys(("lina", "milo", "nora"), first) | dict.fromkeys(
-            ("olaf", "pia"), second
-        )
-        desks = {name: Desk(name, folder / name, laptop) for name, laptop in where.items()}
+        where = {"lina": first, "milo": first, "nora": first, "olaf": second, "pia": second}
+        desks = {name: Desk(folder / name, name, place) for name, place in where.items()}
         for name, desk in desks.items():
             make_key(desk.key, name)
         plain = fresh_cluster(spec)
@@ -285,7 +254,7 @@ def in_the_morning(day: Day) -> None:
     ) as tunnel:
         assert tunnel.stdout is not None
         url = next(m[0] for line in tunnel.stdout if (m := re.search(r"http://\S+?/(?=\W)", line)))
-        inside = ("nsenter", f"--net=/run/netns/{milo.laptop}")
+        inside = ("nsenter", f"--net=/run/netns/{milo.namespace}")
         assert host(*inside, "curl", "-sf", f"{url}page").strip() == "of milo"
         milo.good("cancel", served)
         tunnel.wait(60)
@@ -313,6 +282,12 @@ def at_noon(day: Day) -> None:
     assert "again" in day.desks["nora"].good("logs", waits)
 
 
+def standby(live: Live) -> str:
+    """What the second controller is at."""
+    seen = sh("timeout 30 scontrol ping 2>&1; tail -n 25 /var/log/slurm/slurmctld.log; true")
+    return live.run(BACKUP, seen).stdout
+
+
 def in_the_afternoon(day: Day) -> None:
     """The controller's machine dies under load, then one of the others."""
     lina, olaf = day.desks["lina"], day.desks["olaf"]
@@ -325,7 +300,9 @@ def in_the_afternoon(day: Day) -> None:
     olaf.log_in(address(day.live, BACKUP), "second")
     # It answers a ping while it waits, too (24.11): only a question shows that it took over.
     asked = sh("timeout 20 sinfo -h")
-    until(lambda: day.live.run(BACKUP, asked).ok, 180, lambda: "no second controller takes over")
+    until(
+        lambda: day.live.run(BACKUP, asked).ok, 180, lambda: f"no take-over:\n{standby(day.live)}"
+    )
     day.submits("olaf", "-c", "second", "-w", DIRECTORY, "--", "hostname")
     asyncio.run(api.up(day.live.spec))
     until(

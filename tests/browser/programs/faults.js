@@ -41,6 +41,7 @@
     ),
     ...each("main td, main dd, main p", (e) => formats.test(e.innerText), "another form of a time"),
     ...each(".uplot", covered, "a legend covers curves"),
+    ...each("main label", sideways, "a text sticks out of its field"),
     ...(phone
       ? each(inputs, small, "too small for a finger")
       : [

@@ -15,8 +15,8 @@ from corral.tables import Hint, hints_for, read_table
 
 TAIL_LINES: Final = 12
 REMOVAL_S: Final = 600.0
-"""For images and volumes: a busy disk took over a minute for an image of 1.5 GB, and users' data
-can be larger. A podman that is ended in the middle leaves half of it."""
+"""For images and volumes, seconds: with three busy loops on two cores a node image took over a
+minute, and users' data can be larger. A podman that is ended in the middle leaves half of it."""
 INSTALL: Final = "apt install podman runc (as root)"
 
 Fields = Mapping[str, Any]

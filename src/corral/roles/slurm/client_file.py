@@ -18,7 +18,7 @@ def on_login_nodes(site: Site) -> tuple[Share, ...]:
     desired = tuple(
         Desired((name,), (File(PUBLISHED, published(site.spec, name)),)) for name in names
     )
-    return (Share(desired, title="the client file of `corral login`"),)
+    return (Share(desired, title="the client file of corral login"),)
 
 
 ROLE: Final = Role("client_file", {"login": on_login_nodes})

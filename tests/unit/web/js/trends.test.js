@@ -39,8 +39,9 @@ test("numbers of an axis are written out", () => {
   assert.equal(digits(61.04), "61.0");
 });
 
-test("bytes have the unit that fits the most of them", () => {
+test("bytes are in GiB from one on, else in MiB", () => {
   const kind = { what: "memory", title: "Memory" };
+  /** @param {number} bytes @returns {import("../../../../src/corral/web/static/js/lib/curves.js").Plotted[]} */
   const curve = (bytes) => [{ what: "memory", name: "all", points: [[1, null], [2, bytes]] }]; // prettier-ignore
   assert.deepEqual(fitted(kind, curve(2e6)), { ...kind, title: "Memory, MiB", scale: 2 ** -20 });
   assert.equal(fitted(kind, curve(2 ** 30)).title, "Memory, GiB");

@@ -251,14 +251,13 @@ const ofKind = (curves, what) =>
     .sort((a, b) => a.name.localeCompare(b.name, "en", { numeric: true }));
 
 /**
- * Bytes in the unit that fits the most of them.
+ * Bytes in GiB from one on, else in MiB.
  * @param {Kind} kind
  * @param {Plotted[]} curves
  */
 export function fitted({ title, scale, ...kind }, curves) {
   if (scale) return { ...kind, title, scale };
-  const most = Math.max(...curves.flatMap(({ points }) => points.map(([, value]) => value ?? 0)));
-  const large = most >= 1024 * MIB;
+  const large = curves.some(({ points }) => points.some(([, value]) => (value ?? 0) >= 1024 * MIB));
   const [unit, size] = large ? ["GiB", 1024 * MIB] : ["MiB", MIB];
   return { ...kind, title: `${title}, ${unit}`, scale: 1 / Number(size) };
 }
