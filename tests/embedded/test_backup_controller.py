@@ -159,3 +159,23 @@ def test_without_it_the_state_comes_back(live: Live, plain: Live) -> None:
     assert not live.run("node1", sh("systemctl is-active slurmctld")).ok
     assert live.run("node1", sh("[ ! -e /etc/slurm/slurm.conf ]")).ok
     assert asyncio.run(api.plan(plain.spec)).empty
+
+
+def test_a_new_cluster_has_what_the_backup_needs_without_the_database(
+    fresh_cluster: Callable[[ClusterSpec], Live],
+) -> None:
+    """slurmctld writes users and accounts after five minutes only; without them it waits.
+
+    What it waits for is slurmdbd, whose machine is the one that was lost (24.11: "Unable to get any
+    information from the state file", "Retrying initial connection to slurmdbd").
+    """
+    live = fresh_cluster(with_backup(named(f"hanew-{os.getpid()}")))
+    subprocess.run(
+        ["podman", "kill", f"corral-{live.spec.name}-node0"],
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
+    asked = sh("timeout 20 sinfo -h")
+    log = sh("tail -n 300 /var/log/slurm/slurmctld.log; ls -la {s}; cat {s}/clustername", s=STATE)
+    until(lambda: live.run("node1", asked).ok, 2 * WITHIN_S, lambda: live.run("node1", log).stdout)
