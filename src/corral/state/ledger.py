@@ -74,7 +74,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("leaving", "no-controller", "resume", "reboot", "clock", "existing"), ""),
         **dict.fromkeys(("no-backup-controller", "backup-stopped"), ""),
         # Pending jobs are data; ``down`` removes what is on the controller's own disk by name.
-        **dict.fromkeys(("slurm-state", "slurm-people"), ""),
+        "slurm-state": "",
         "own-sssd": "",
     }
 )
