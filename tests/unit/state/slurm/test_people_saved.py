@@ -10,8 +10,8 @@ import pytest
 
 from corral.agents import program
 
-ONE = "SlurmctldHost=node0(10.0.0.1)\n"
-TWO = ONE + "SlurmctldHost=node1(10.0.0.2)\n"
+SINGLE = "SlurmctldHost=node0(10.0.0.1)\n"
+PAIR = SINGLE + "SlurmctldHost=node1(10.0.0.2)\n"
 CREATED = "create PartitionName=corral-writes-state State=DOWN Hidden=YES"
 DELETED = "delete PartitionName=corral-writes-state"
 
@@ -32,7 +32,7 @@ def called(root: Path) -> list[str]:
 
 
 def test_a_cluster_with_one_controller_is_left_alone(tmp_path: Path) -> None:
-    assert saved(tmp_path, ONE, "exit 1").returncode == 0
+    assert saved(tmp_path, SINGLE, "exit 1").returncode == 0
     assert called(tmp_path) == []
 
 
@@ -41,14 +41,14 @@ def test_the_state_is_written_also_where_a_killed_run_left_the_partition(
     tmp_path: Path, left: str
 ) -> None:
     writes = f"case $1 in create) {left} ;; delete) echo users >{tmp_path}/assoc_mgr_state ;; esac"
-    done = saved(tmp_path, TWO, writes)
+    done = saved(tmp_path, PAIR, writes)
     assert done.returncode == 0, done.stderr
     assert called(tmp_path) == [CREATED, DELETED]
 
 
 def test_state_that_is_not_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "assoc_mgr_state").write_text("older")
-    done = saved(tmp_path, TWO, "")
+    done = saved(tmp_path, PAIR, "")
     assert done.returncode == 1
     assert f"did not write {tmp_path}/assoc_mgr_state" in done.stderr
-    assert saved(tmp_path, TWO, 'echo refused >&2; [ "$1" = create ]').stderr.endswith("refused\n")
+    assert saved(tmp_path, PAIR, 'echo refused >&2; [ "$1" = create ]').stderr.endswith("refused\n")
