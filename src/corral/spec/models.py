@@ -74,7 +74,10 @@ class Gpu(Model):
 
     type: GpuType = about("restart", "Name of the GPU type as jobs ask for it, such as rtx5090.")
     count: int = about(
-        "restart", f"GPUs in each node; {CONTAINERS} nodes are re-created.", ge=1, le=64
+        "restart",
+        f"GPUs of each node that jobs get; {CONTAINERS} nodes are re-created.",
+        ge=1,
+        le=64,
     )
     source: Literal["stand-in", "host"] = about(
         "recreate",

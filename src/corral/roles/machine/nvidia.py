@@ -400,7 +400,8 @@ def _reboot(site: Site, mine: tuple[Resource, ...]) -> tuple[Resource, ...]:
 
 
 def _gates(site: Site, node: Node) -> tuple[Gate, ...]:
-    count = node.group.gpu_count
+    # A machine may have more than are declared: no job gets those.
+    count = max(node.group.gpu_count, len(site.facts[node.name].gpus))
     if site.spec.software.reboot == "never":
         return ()
     gates = [

@@ -78,6 +78,7 @@ class Feature(StrEnum):
     NO_CGROUPS = "no_cgroups"
     ONE_TASK_PER_CORE_WITHOUT_CPU = "one_task_per_core_without_cpu"
     STARTS_WITHOUT_PARTITIONS = "starts_without_partitions"
+    EXPLICIT_GRES = "explicit_gres"
     AUTH_SLURM = "auth_slurm"
     SACKD = "sackd"
     UNIT_RUNS_AS_SLURM = "unit_runs_as_slurm"
