@@ -33,7 +33,16 @@ def gpus_of(group: NodeGroup, facts: Facts, traits: Traits) -> tuple[GpuConf, ..
     return tuple(_conf(gpu, files[gpu.type]) for gpu in group.gpu_kinds)
 
 
-def withheld(group: NodeGroup, facts: Facts, traits: Traits) -> str:
+def withheld(site: Site, node: Node) -> str:
+    """Device files of the GPUs that no job gets, folded; "" for none.
+
+    A group that declares no GPU is as before where they cannot be withheld: jobs can open them.
+    """
+    others = _others(node.group, site.facts[node.name], site.traits[node.name])
+    return "" if _slurm_cannot(site) else others
+
+
+def _others(group: NodeGroup, facts: Facts, traits: Traits) -> str:
     """Device files of the GPUs that the group does not declare, folded; "" for none."""
     if not _judged(group, traits):
         return ""
@@ -43,8 +52,8 @@ def withheld(group: NodeGroup, facts: Facts, traits: Traits) -> str:
 
 
 def _judged(group: NodeGroup, traits: Traits) -> bool:
-    """The machine has the GPUs that it has, and its group declares some of them."""
-    return bool(group.gpu_kinds) and group.capabilities.owned and not traits.gpu_devices
+    """The machine has the GPUs that it has: nobody chooses some of them for its node."""
+    return group.capabilities.owned and not traits.gpu_devices
 
 
 def _for_jobs(group: NodeGroup, facts: Facts, traits: Traits) -> tuple[str, ...] | None:
@@ -160,7 +169,7 @@ def check(site: Site) -> None:
         there = [gpu.name for gpu in facts.gpus]
         counts = Counter(name or "that nvidia-smi does not list" for name in there)
         models = ", ".join(f"{count} {model}" for model, count in counts.items())
-        if _others(group, there):
+        if _of_other_types(group, there):
             declared = ", ".join(f"{gpu.count} {gpu.type}" for gpu in group.gpu_kinds)
             raise CorralError(
                 Code.NOT_GOOD,
@@ -170,7 +179,7 @@ def check(site: Site) -> None:
                 f"gpus: {_flow(Counter(map(type_of_name, there)))} in group {group.name}; "
                 "a machine unlike the others of its group needs a separate group",
             )
-        more = len(there) > group.gpu_count
+        more = len(there) > group.gpu_count > 0
         if more and (reason := _cannot_withhold(site, node)):
             raise CorralError(
                 Code.NOT_GOOD,
@@ -183,8 +192,13 @@ def check(site: Site) -> None:
 
 def _cannot_withhold(site: Site, node: Node) -> str:
     """Why GPUs that are not declared cannot be kept from jobs; "" where they can."""
-    if not withheld(node.group, site.facts[node.name], site.traits[node.name]):
+    if not _others(node.group, site.facts[node.name], site.traits[node.name]):
         return "nvidia-smi does not list all of them, and which ones are meant is unknown"
+    return _slurm_cannot(site)
+
+
+def _slurm_cannot(site: Site) -> str:
+    """Why Slurm cannot keep GPUs from jobs; "" where it can."""
     if not has(site.version, Feature.EXPLICIT_GRES):
         return f"Slurm {site.version} gives them to jobs with a node to themselves"
     plugins = site.spec.slurm.settings.get("JobSubmitPlugins", "")
@@ -193,7 +207,7 @@ def _cannot_withhold(site: Site, node: Node) -> str:
     return ""
 
 
-def _others(group: NodeGroup, models: Sequence[str]) -> bool:
+def _of_other_types(group: NodeGroup, models: Sequence[str]) -> bool:
     """The machine's models are among the declared types, and it has too few of one of them.
 
     Not judged where it has fewer GPUs than declared (Slurm reports that), where one type is

@@ -57,7 +57,7 @@ def _node(site: Site, node: Node) -> NodeConf:
         threads_per_core=facts.threads_per_core,
         memory_mib=min(traits.memory_mib or facts.memory_mib, facts.memory_mib),
         gpus=gpus_of(node.group, facts, traits),
-        withheld=withheld(node.group, facts, traits),
+        withheld=withheld(site, node),
         features=(
             node.group.name,
             *node.group.features,

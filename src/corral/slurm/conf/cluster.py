@@ -142,12 +142,13 @@ def _scheduled(conf: ClusterConf) -> Iterator[Setting]:
     yield Setting("SelectTypeParameters", "CR_Core_Memory")
     yield Setting("MpiDefault", "pmix" if conf.pmix else "none")
     yield Setting("PropagateResourceLimitsExcept", "MEMLOCK")
-    if resources := _resources(conf):
-        no_job = (WITHHELD,) if any(node.withheld for node in conf.nodes) else ()
-        yield Setting("GresTypes", ",".join((*resources, *no_job)))
-        if conf.accounting_host:
-            tracked = ",".join(f"gres/{name}" for name in resources)
-            yield Setting("AccountingStorageTRES", tracked)
+    resources = _resources(conf)
+    no_job = (WITHHELD,) if any(node.withheld for node in conf.nodes) else ()
+    if kinds := (*resources, *no_job):
+        yield Setting("GresTypes", ",".join(kinds))
+    if resources and conf.accounting_host:
+        tracked = ",".join(f"gres/{name}" for name in resources)
+        yield Setting("AccountingStorageTRES", tracked)
     if not conf.accounting_host and not has(conf.version, Feature.NO_DATABASE):
         # At its start slurmctld takes whatever errno holds (any file that was missing) for the
         # answer of a database that it does not have. It then has no list of associations, and its

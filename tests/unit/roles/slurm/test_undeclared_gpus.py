@@ -143,8 +143,18 @@ def test_refused_where_too_few_are_of_a_declared_model() -> None:
     )
 
 
-def test_machines_that_the_provider_makes_and_groups_without_gpus_are_not_judged() -> None:
+def test_machines_that_the_provider_makes_are_not_judged() -> None:
     desired_stages(site(laptop(), gpus=gpus(9)))
-    here = site(apart())
-    facts = {**here.facts, "b0": replace(here.facts["b0"], gpus=gpus(1))}
-    desired_stages(replace(here, facts=facts))
+
+
+def test_a_group_that_declares_no_gpu_gives_jobs_none() -> None:
+    """Where Slurm cannot withhold them, they are what they were: nothing is refused."""
+    for slurm, expected in (
+        ("24.11.5", ["NodeName=b0 Name=withheld File=/dev/nvidia0 "]),
+        ("22.05.8", []),
+    ):
+        here = site(apart(), slurm=slurm)
+        facts = {**here.facts, "b0": replace(here.facts["b0"], gpus=gpus(1))}
+        written = files(replace(here, facts=facts))
+        found = lines(written["/etc/slurm/gres.conf"], "b0", "withheld")
+        assert [line[: len(line) - len("Flags=explicit")] for line in found] == expected
