@@ -162,6 +162,7 @@ CLUSTERS = {
         HealthCheckInterval="600",
         HealthCheckNodeState="ANY,CYCLE",
     ),
+    "nvlink-rack": with_settings(SwitchType="switch/nvidia_imex"),
     "mesh": replace(
         with_settings(
             DebugFlags="NO_CONF_HASH",

@@ -89,6 +89,7 @@ class Feature(StrEnum):
     JWKS_ROTATION = "jwks_rotation"
     OPENAPI_WITHOUT_VERSION = "openapi_without_version"
     NO_TOPOLOGY_WITH_LINEAR = "no_topology_with_linear"
+    NVIDIA_IMEX = "nvidia_imex"
     AUTODETECT_NVIDIA = "autodetect_nvidia"
     CONMGR = "conmgr"
     NO_DATABASE = "no_database"
