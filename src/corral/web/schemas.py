@@ -802,17 +802,25 @@ class ScriptLine(TypedDict):
     text: str
 
 
+class OtherLine(ScriptLine):
+    """A line that no field holds; field: the one that takes its place when it is filled in."""
+
+    field: str
+
+
 class Directives(TypedDict):
     """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+    sbatch: lines that Slurm's REST API does not take: with them sbatch submits the script.
     ignored: lines behind the first command, which sbatch does not read.
     jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
     most, None for no limit.
     """
 
     fields: dict[str, FormValue]
-    others: list[ScriptLine]
+    others: list[OtherLine]
     faults: list[ScriptLine]
+    sbatch: list[ScriptLine]
     ignored: list[ScriptLine]
     jobs: int | None
     at_once: int | None

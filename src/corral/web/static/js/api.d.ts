@@ -204,13 +204,15 @@ export interface Diagnosis {
 
 /** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+sbatch: lines that Slurm's REST API does not take: with them sbatch submits the script.
 ignored: lines behind the first command, which sbatch does not read.
 jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
 most, None for no limit. */
 export interface Directives {
   fields: Record<string, FormValue>;
-  others: ScriptLine[];
+  others: OtherLine[];
   faults: ScriptLine[];
+  sbatch: ScriptLine[];
   ignored: ScriptLine[];
   jobs: number | null;
   at_once: number | null;
@@ -982,6 +984,13 @@ export interface Nodes {
 export interface OtherCluster {
   name: string;
   url: string;
+}
+
+/** A line that no field holds; field: the one that takes its place when it is filled in. */
+export interface OtherLine {
+  line: number;
+  text: string;
+  field: string;
 }
 
 /** A node that takes no jobs, without a finding that explains it. */
