@@ -621,8 +621,10 @@ class JobEnd(TypedDict):
     """Why a job failed; lines: those that report an error, where no failure is known.
 
     memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none.
+    seen: what the viewer may see of it: its output, Slurm's record, or how it ended.
     """
 
+    seen: Literal["output", "record", "state"]
     known: bool
     at: float
     why: str

@@ -170,7 +170,7 @@ async def array_of(job_id: JobId, session: Viewer, state: Here) -> Any:
 
     slurmctld forgets tasks while others run: accounting has them, where there is one.
     """
-    record = await _known(state, session, job_id)
+    record = await known_job(state, session, job_id)
     if not record.array:
         raise CorralError(Code.NOT_FOUND, f"job {job_id} is not of an array", hint="")
     tasks = await records_of_array(state, session, record)
@@ -203,7 +203,7 @@ async def _past_tasks(state: State, session: Session, array: int) -> tuple[Job, 
 @router.get("/{job_id}/figures", response_model=schemas.Curves)
 async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
     """What a job of one's own uses over time; operators see everybody's."""
-    record = await _known(state, session, job_id)
+    record = await known_job(state, session, job_id)
     if record.user != session.user and not session.operates:
         raise CorralError(
             Code.FORBIDDEN, f"job {job_id} is {record.user}'s", hint="ask its owner, or an operator"
@@ -220,7 +220,7 @@ async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
     ``cpu_given_s`` is its processors times its run time, ``gpu_given_s`` its GPUs times that.
     Memory is in MiB. How busy its GPUs were is for its owner and operators.
     """
-    record = await _known(state, session, job_id)
+    record = await known_job(state, session, job_id)
     # Together: metrics that do not answer are waited for a while.
     used, busy = await concurrently(
         state.past.use(session.login, job_id), _gpu_seconds(state, session, record)
@@ -384,7 +384,7 @@ async def _past(state: State, session: Session, job_id: int) -> Job:
     return record
 
 
-async def _known(state: State, session: Session, job_id: int) -> Job:
+async def known_job(state: State, session: Session, job_id: int) -> Job:
     """The job as slurmctld reports it, or reported it last, or accounting."""
     record, _ = await _seen(state, session, job_id)
     return record or await _past(state, session, job_id)
@@ -441,7 +441,7 @@ async def own_job(state: State, session: Session, job_id: int) -> Job:
     Raises:
         CorralError: FORBIDDEN, it is somebody else's; NOT_FOUND.
     """
-    record = await _known(state, session, job_id)
+    record = await known_job(state, session, job_id)
     if record.user != session.user:
         raise CorralError(
             Code.FORBIDDEN,

@@ -339,8 +339,10 @@ test("the doctor's findings, and healthy only without any", () => {
 
 test("why a job failed: causes, what Slurm counted, lines that no cause is known of", () => {
   /** @type {JobEnd} */
+  /** @type {JobEnd} */
   const nothing = {
     ...{
+      seen: "output",
       known: true,
       at: 1,
       why: "",
@@ -376,6 +378,18 @@ test("why a job failed: causes, what Slurm counted, lines that no cause is known
   assert.match(words({ lines: [{ line: 3, text: "FAILED to frob" }] }), /an error: FAILED to frob/);
   assert.match(words({ no_output: "no such file" }), /Without its output: no such file/);
   assert.match(words({ known: false, why: "too slow" }), /could not be asked: too slow/);
+  const failed = { state: "OUT_OF_MEMORY", reason: "OutOfMemory", ...late, mine: false };
+  const record = words({ seen: "record", memory: 1900, no_output: "kim alone reads it" }, failed);
+  assert.match(
+    record,
+    /record of its end shows no cause .* Without its output: kim alone reads it/,
+  );
+  assert.match(
+    record,
+    /state out of memory reason OutOfMemory memory 2\.0 GiB asked for, 1\.9 GiB/,
+  );
+  assert.match(record, /time limit 1 min asked for, ran 1 min .*ended exit status 1/);
+  assert.equal(words({ seen: "state" }, failed), "state out of memory ended exit status 1");
 });
 
 test("no cluster is healthy next to a drained node or a failed proof", () => {

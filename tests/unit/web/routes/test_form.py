@@ -465,9 +465,7 @@ def test_every_field_of_the_form_has_a_label_in_words() -> None:
     typed = dict.fromkeys(properties, "")
     done = subprocess.run(
         [NODE, "--input-type=module", "--eval", IN_NODE, SUBMIT.as_uri(), "labels"],
-        input=json.dumps(
-            {"schema": {"properties": properties}, "typed": dict.fromkeys(properties, "")}
-        ),
+        input=json.dumps({"schema": {"properties": properties}, "typed": typed}),
         capture_output=True,
         text=True,
         check=True,

@@ -456,8 +456,10 @@ export interface JobDetail {
 
 /** Why a job failed; lines: those that report an error, where no failure is known.
 
-memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none. */
+memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none.
+seen: what the viewer may see of it: its output, Slurm's record, or how it ended. */
 export interface JobEnd {
+  seen: "output" | "record" | "state";
   known: boolean;
   at: number;
   why: string;
