@@ -43,6 +43,7 @@ from corral.web.routes import (
     past_jobs,
     policy,
     report,
+    scripts,
     timeline,
     tokens,
     view,
@@ -66,7 +67,7 @@ from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 STATIC: Final = Path(__file__).parent / "static"
 ROUTES: Final = (
     login, login_ways, oidc_routes, tokens, view, clusters, timeline, my_work, policy, bulk, form,
-    jobs, output, past_jobs, nodes, owner, report,
+    scripts, jobs, output, past_jobs, nodes, owner, report,
 )  # fmt: skip
 AS_THEY_ARE: Final = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
 """Not compressed: a log of 1 GB would keep the event loop from all others."""

@@ -621,8 +621,10 @@ class JobEnd(TypedDict):
     """Why a job failed; lines: those that report an error, where no failure is known.
 
     memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none.
+    seen: what the viewer may see of it: its output, Slurm's record, or how it ended.
     """
 
+    seen: Literal["output", "record", "state"]
     known: bool
     at: float
     why: str
@@ -802,17 +804,25 @@ class ScriptLine(TypedDict):
     text: str
 
 
+class OtherLine(ScriptLine):
+    """A line that no field holds; field: the one that takes its place when it is filled in."""
+
+    field: str
+
+
 class Directives(TypedDict):
     """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+    sbatch: lines that Slurm's REST API does not take: with them sbatch submits the script.
     ignored: lines behind the first command, which sbatch does not read.
     jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
     most, None for no limit.
     """
 
     fields: dict[str, FormValue]
-    others: list[ScriptLine]
+    others: list[OtherLine]
     faults: list[ScriptLine]
+    sbatch: list[ScriptLine]
     ignored: list[ScriptLine]
     jobs: int | None
     at_once: int | None

@@ -46,6 +46,8 @@ from corral.web.users.worker_process import WorkerProcesses
 COOKIE: Final = "corral_session"
 """With the port: browsers have one jar of cookies for all ports of a host, and two pages on one
 host would log each other out."""
+PREFIX: Final = "x-forwarded-prefix"
+_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,63}){1,8}")
 CSRF: Final = "x-csrf-token"
 TICKET: Final = "ticket"
 _DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -156,6 +158,15 @@ def cookie_of(request: Request) -> str:
     """The name of the session's cookie at the port that the browser asks."""
     port = port_of(request.headers.get("host", ""))
     return f"{COOKIE}_{port}" if port else COOKIE
+
+
+def prefix_of(request: Request) -> str:
+    """The path below which a reverse proxy shows this page, ``/corral``; "" for none.
+
+    Browsers get it in the path of cookies and in addresses of their own origin, nowhere else.
+    """
+    prefix = request.headers.get(PREFIX, "").rstrip("/")
+    return prefix if _PREFIX.fullmatch(prefix) else ""
 
 
 def key_of(request: Request) -> str:

@@ -25,11 +25,9 @@ from corral.jobs.allowances import (
 from corral.jobs.limits import nodes_for, partition_name, refuse
 from corral.roles.machine.people import limits_declared
 from corral.slurm.array_tasks import array_label
-from corral.slurm.directives import command_options, directives
+from corral.slurm.directives import directives
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
-from corral.slurm.rest.adapters import NEWEST
-from corral.slurm.rest.commands import sbatch_of
 from corral.slurm.rest.write import Submission
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
@@ -38,17 +36,15 @@ from corral.spec.values import USER_NAME
 from corral.web import schemas
 from corral.web.routes.jobs import (
     JobId,
-    Script,
     audited,
     elsewhere,
-    fields_of_script,
     own_commands,
     own_job,
     records_of_array,
-    submission_of,
 )
 from corral.web.routes.my_work import limits_of
 from corral.web.routes.policy import asked
+from corral.web.routes.scripts import Script, fields_of_script, submission_of
 from corral.web.slurm.arrays import all_tasks
 from corral.web.slurm.choices import (
     Charge,
@@ -414,7 +410,7 @@ async def _expected_of_script(
         named = {str(fault["loc"][0]): fault["msg"] for fault in error.errors() if fault["loc"]}
         words = "; ".join(f"{name}: {text}" for name, text in named.items())
         raise CorralError(Code.USAGE, words or "this is not a script", fields=named) from error
-    job = await asyncio.to_thread(submission_of, batch, NEWEST)
+    job = await asyncio.to_thread(submission_of, batch)
     async with state.questions.turn(session.user):
         with fields_of_script():
             start = await own_commands(state).script_expected(session.login, job)
@@ -424,6 +420,7 @@ async def _expected_of_script(
 _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "gpus_per_node": "gpus",
+        "mem": "memory",
         "time": "minutes",
         "cpus_per_rank": "cpus-per-task",
     }
@@ -437,8 +434,7 @@ async def _limits_of_script(
     spec = state.spec
     if spec is not None and not limits_declared(spec):
         return {"waits": "", "beyond": {}}
-    given, _ = command_options(sbatch_of(job)[1:])
-    options = {o.name: o.value for o in (*directives(job.script), *given) if not o.fault}
+    options = {o.name: o.value for o in directives(job.script) if not o.fault}
     partition = options.get("partition", "")
     if not partition and spec is not None:
         partition = partition_name(api.JobSpec(command=("true",)), spec)

@@ -55,11 +55,8 @@ const outcomeFacts = (job) => [
 /** Whether there may be output. @param {api.JobDetail} job */
 const prints = (job) => Boolean(job.stdout) && !job.waiting;
 
-/**
- * Whether it is shown why it failed: its output is its owner's alone.
- * @param {api.JobDetail} job
- */
-const endedBadly = (job) => job.ended && job.kind !== "good" && job.mine;
+/** Whether it is shown why it failed. @param {api.JobDetail} job */
+const endedBadly = (job) => job.ended && job.kind !== "good";
 
 /** A task in words, or those of an array that have not begun. @param {string} label */
 const taskWords = (label) =>
