@@ -51,15 +51,17 @@ from corral.web.settings import BY_COMMANDS, Declared, Settings
 from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
-from corral.web.slurm.poller import Poller, Pollers
-from corral.web.slurm.slurmrest import Slurm, SlurmRest
+from corral.web.slurm.poller import OPERATORS, SHARED, Poller, Pollers
+from corral.web.slurm.readers.jobs import JobChanges
+from corral.web.slurm.readers.nodes import NodeReader
+from corral.web.slurm.slurmrest import Login, Slurm, SlurmRest
 from corral.web.slurm.snapshot import Snapshot
 from corral.web.state import State, Viewer, bearer_of
 from corral.web.tasks.background import Background
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
-from corral.web.users.private_data import PrivateData, Run, here, on_controller
+from corral.web.users.private_data import EVERYTHING, PrivateData, Run, here, on_controller
 from corral.web.users.sessions import Sessions
 from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 
@@ -86,7 +88,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     if declared is not None and settings.rest == BY_COMMANDS:
         rest = ByCommands(declared)
     sessions = Sessions(settings.session_s, settings.idle_s)
-    private_data = PrivateData(_slurm_commands(settings, declared), known=settings.private)
+    private_data = PrivateData(_slurm_commands(settings, declared), known=_hidden(settings))
     bearers = Bearers(settings.tokens)
     by_token = BearerSessions(bearers, rest)
     node_events = NodeEvents()
@@ -96,18 +98,27 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         if before.trouble and not now.trouble:  # slurmctld was started again, perhaps
             private_data.changed()
 
-    def poller(user: str, first: int) -> Poller:
+    def logins(view: str) -> list[Login]:
+        if view == OPERATORS:
+            return sessions.operators() + by_token.operators()
+        return sessions.logins(view) + by_token.logins(view)
+
+    def poller(
+        view: str, first: int, nodes: NodeReader | None, changes: JobChanges | None
+    ) -> Poller:
         return Poller(
             rest,
-            lambda: sessions.logins(user) + by_token.logins(user),
+            lambda: logins(view),
             fastest=settings.poll_s,
             max_viewers=settings.max_viewers,
             changed=changed,
             first=first,
-            pollers=lambda: pollers.watched,
+            others=lambda: pollers.took(view),
+            nodes=nodes,
+            changes=changes,
         )
 
-    pollers = Pollers(poller, lambda: private_data.hidden)
+    pollers = Pollers(rest, poller, private_data, lasts=SHARED * settings.poll_s)
     state = State(
         settings=settings,
         rest=rest,
@@ -181,6 +192,13 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
             await state.tracking.close()
 
     return running
+
+
+def _hidden(settings: Settings) -> frozenset[str] | None:
+    """What Slurm hides, where the settings have it."""
+    if settings.private is None or isinstance(settings.private, frozenset):
+        return settings.private
+    return EVERYTHING if settings.private else frozenset()
 
 
 def _uncounted(declared: Declared | None, pollers: Pollers) -> bool:

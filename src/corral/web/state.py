@@ -28,7 +28,7 @@ from corral.web.routes.streams import Questions, Streams
 from corral.web.settings import Declared, Settings
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
-from corral.web.slurm.poller import Poller, Pollers
+from corral.web.slurm.poller import OPERATORS, Poller, Pollers
 from corral.web.slurm.quota import Counted
 from corral.web.slurm.response_cache import ResponseCache
 from corral.web.slurm.slurmrest import Slurm, role_of
@@ -257,6 +257,24 @@ def _judged(state: State, session: Session, asking: asyncio.Task[None]) -> None:
         state.sessions.drop(session)
 
 
+async def checked_again(request: Request, session: Session) -> Session:
+    """The session of a live stream, whose role Slurm is asked about each minute as for a request.
+
+    A stream asks for nothing else: who is an operator no more would see others' jobs until its end.
+    A session that has ended meanwhile is the one of before; see ``still_in``.
+    """
+    state = state_of(request)
+    secret = bearer_of(request)
+    try:
+        if secret is not None:
+            known = await state.by_token.of(secret)
+            return session if known is None else known[1]
+        await _rechecked(state, session)
+    except CorralError:  # refused: the session has ended; or Slurm is silent: nothing changes
+        return session
+    return session
+
+
 def bearer_of(request: Request) -> str | None:
     """The bearer token of a request (RFC 6750); None where it comes with none."""
     kind, _, secret = request.headers.get("authorization", "").partition(" ")
@@ -367,20 +385,35 @@ async def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
 
 
 def shared_by(state: State, session: Session, *, accounting: bool = False) -> str:
-    """Who shares an answer of Slurm's: "" for all, the viewer alone where Slurm hides something.
+    """Who shares an answer of Slurm's: "" for all; where Slurm hides something the viewer alone.
+
+    Operators and administrators share theirs: Slurm's daemons hide nothing from them.
 
     Args:
         state: the server's.
         session: the viewer's.
         accounting: slurmdbd answers, which has its own PrivateData.
     """
-    hidden = state.private_data.accounting_hidden if accounting else state.private_data.hidden
-    return session.user if hidden else ""
+    if accounting and not state.private_data.accounting_hidden:
+        return ""
+    if not accounting and not state.private_data.hidden:
+        return ""
+    return OPERATORS if session.operates else session.user
+
+
+def nodes_shared_by(state: State, session: Session) -> str:
+    """The same of nodes and partitions, whose revisions are those of all who share them."""
+    return shared_by(state, session) if state.private_data.nodes_hidden else ""
+
+
+def poller_for(state: State, session: Session) -> Poller:
+    """The poller whose view this session may have."""
+    return state.pollers.of(session.user, operates=session.operates)
 
 
 def poller_of(request: Request, session: Session) -> Poller:
-    """The poller whose view this session may have."""
-    return state_of(request).pollers.of(session.user)
+    """The same, of a request."""
+    return poller_for(state_of(request), session)
 
 
 # FastAPI calls what is not async in a thread, behind all files that strangers ask for.

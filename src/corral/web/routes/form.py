@@ -461,7 +461,7 @@ async def submit_spec(
     async with state.questions.turn(session.user):  # each is a process on the controller
         sent = own_commands(state).submit(session.login, job)
         number = await audited(state, session, "submit", job.title, sent)
-    poller_of(request, session).nudge()
+    poller_of(request, session).nudge(number)
     return {"id": number}
 
 

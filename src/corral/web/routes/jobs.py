@@ -51,6 +51,7 @@ from corral.web.state import (
     Viewer,
     digits_alone,
     here_of,
+    poller_for,
     poller_of,
     shared_by,
     state_of,
@@ -202,7 +203,7 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
     with fields_of_script():
         sent = state.rest.submit(session.login, submission)
         number = await audited(state, session, "submit", batch.name or "job", sent)
-    poller_of(request, session).nudge()
+    poller_of(request, session).nudge(number)
     return {"id": number}
 
 
@@ -358,7 +359,7 @@ async def array_of(job_id: JobId, session: Viewer, state: Here) -> Any:
 
 async def records_of_array(state: State, session: Session, record: Job) -> list[Job]:
     """All records of the array that a job is a task of, that of those that have not begun too."""
-    now = state.pollers.of(session.user).now.jobs
+    now = poller_for(state, session).now.jobs
     live = {number: job for number, job in now.items() if job.array == record.array}
     past = await _past_tasks(state, session, int(record.array))
     ended = {job.id: job for job in past if job.ended or not live}
@@ -578,7 +579,7 @@ async def _seen(state: State, session: Session, job_id: int) -> tuple[Job | None
     Raises:
         CorralError: UNREACHABLE or TIMED_OUT, and nobody else knows the job.
     """
-    now = state.pollers.of(session.user).now
+    now = poller_for(state, session).now
     last = now.jobs.get(job_id)
     try:
         async with asyncio.timeout(SILENT_S if now.trouble else LAST_KNOWN_S):

@@ -28,7 +28,7 @@ from corral.web.slurm.choices import Charge, allowances
 from corral.web.slurm.efficiency import GpuUse
 from corral.web.slurm.response_cache import CachedResponse
 from corral.web.slurm.snapshot import Snapshot
-from corral.web.state import Here, State, Viewer, here_of, poller_of
+from corral.web.state import Here, State, Viewer, here_of, poller_for, poller_of
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/mine", tags=["mine"])
@@ -128,7 +128,7 @@ async def why_pending(state: State, session: Session, job: Job) -> str:
     """Why a job is pending, its limits looked at where one of them is the reason."""
     if not job.waiting or not by_limit(job.reason):
         return job.why
-    now = state.pollers.of(session.user).now
+    now = poller_for(state, session).now
     limits = await limits_of(state, job.user, session, now)
     members = await asked(state, session, questions.ASSOCIATIONS)
     return never(job, members.value or (), limits["rows"]) or job.why

@@ -13,9 +13,10 @@ import httpx
 import pytest
 
 from corral.slurm.rest import read
-from corral.web.slurm import job_reader, slurmrest, snapshot
 from corral.web.slurm import poller as poller_module
+from corral.web.slurm import slurmrest, snapshot
 from corral.web.slurm.poller import Poller
+from corral.web.slurm.readers import jobs as job_reader
 from corral.web.slurm.slurmrest import SlurmRest
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
@@ -566,7 +567,7 @@ def test_unchanged_states_cost_no_check_of_50000_jobs(monkeypatch: pytest.Monkey
         await poller.poll()
         await poller.poll()
         known = Counted(poller.now.jobs)
-        assert await poller._jobs.read(poller._tokens()[0], known) is None
+        assert await poller._jobs.read(poller._tokens()[0], known, lambda _: None) is None
         assert known.reads == 0
         await poller.close()
 
@@ -768,7 +769,7 @@ def test_pollers_of_several_users_share_the_fifth_of_slurms_time(many: int) -> N
     """Where Slurm hides users from each other: each of 20 took a fifth, which is four times all."""
     login = login_of(FakeRest().login("kim"))
     rest = SlurmRest("http://slurm", httpx.MockTransport(FakeRest()))
-    poller = Poller(rest, lambda: [login], pollers=lambda: many)
+    poller = Poller(rest, lambda: [login], others=lambda: 0.25 * (many - 1))
     poller.took = 0.25
     assert many * poller.took / (poller.took + poller.pause) <= 1 / 5 + 1e-9
     assert poller.pause == max(1.0, 0.25 * (5 * many - 1))
@@ -785,7 +786,9 @@ def test_the_pollers_that_share_it_are_those_with_viewers() -> None:
             async with kim.watching():
                 pollers.of("bo")  # without a viewer it does not ask
                 assert (pollers.watched, kim.pause) == (1, 2.0)
-                async with pollers.of("ada").watching():
+                ada = pollers.of("ada")
+                async with ada.watching():
+                    ada.took = 0.5
                     assert (pollers.watched, kim.pause) == (2, 4.5)
 
     run(work())

@@ -9,6 +9,9 @@ that it takes at most a tenth of the time. A job that a viewer changed is asked 
 
 A task of an array that begins has a number that is not known yet. The number of its array is asked
 for, to which slurmctld answers with all its tasks and with those that have not begun.
+
+Where Slurm hides users' jobs from each other each user's token asks for what that user may see.
+What is no job's own is shared then: that none changed at all (``JobChanges``).
 """
 
 from __future__ import annotations
@@ -16,12 +19,13 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
 from corral.slurm.records import Job
 from corral.slurm.rest.stream import Memory
+from corral.web.slurm.readers.nodes import Spent, timed
 from corral.web.slurm.slurmrest import Listing, Login, Slurm
 
 _NUMBER: Final = re.compile(r"\d+")
@@ -36,6 +40,53 @@ LEAST_S: Final = 10.0
 """Nor sooner than after this: also an answer that nothing changed is a question."""
 REST: Final = 9.0
 """Pause after a complete list, as a multiple of the time that it took."""
+LISTS_PER_S: Final = 10
+"""Lists of users' own jobs that all users together ask for in a second, at most."""
+ASKS_S: Final = 10.0
+"""Whose list was not asked for since, has nobody who looks."""
+
+
+class JobChanges:
+    """Whether any job changed, for the readers of users whom Slurm hides from each other.
+
+    slurmctld answers ``update_time`` by one time, that of the last change of all jobs: where it has
+    nothing new since then for one user, it has nothing for any other, and no word of a job passes
+    from one user to another. So one question a second is enough while nothing changes.
+
+    Args:
+        lasts: an answer is good for so many seconds.
+        readers: how many have somebody who looks.
+    """
+
+    def __init__(self, lasts: float, readers: Callable[[], int]) -> None:
+        self._lasts = lasts
+        self._readers = readers
+        self._since = 0
+        self._at = 0.0
+        self._until = float("-inf")
+        self._asked: dict[object, tuple[int, float]] = {}  # since when, and when last
+        self.turn = asyncio.Lock()
+
+    @property
+    def spacing(self) -> float:
+        """Seconds between two lists of one user."""
+        return self._readers() / LISTS_PER_S
+
+    def none_since(self, since: int) -> float:
+        """When it was asked whether any job changed, unix seconds; 0: one may have changed."""
+        known = since and since >= self._since and time.monotonic() < self._until
+        return self._at if known else 0.0
+
+    def oldest(self, reader: object, since: int) -> int:
+        """The time to ask with: of all lists that are looked at, when the oldest was read."""
+        clock = time.monotonic()
+        self._asked = {k: v for k, v in self._asked.items() if clock - v[1] < ASKS_S}
+        self._asked[reader] = since, clock
+        return min(known for known, _ in self._asked.values())
+
+    def unchanged(self, since: int, at: float) -> None:
+        """Nothing changed since then, Slurm answered to a question of ``at`` (unix seconds)."""
+        self._since, self._at, self._until = since, at, time.monotonic() + self._lasts
 
 
 @dataclass(slots=True)
@@ -58,14 +109,19 @@ class JobReader:
 
     Args:
         rest: how Slurm is asked.
+        changes: shared with the readers of other users, where Slurm hides these from each other.
 
     Attributes:
         complete_at: since when nothing of the jobs is older, in unix seconds.
         unread: what of the last complete list could not be read, in words.
+        asked_at: the jobs' states are as Slurm reported them then, in unix seconds.
     """
 
-    def __init__(self, rest: Slurm) -> None:
+    def __init__(self, rest: Slurm, changes: JobChanges | None = None) -> None:
         self._rest = rest
+        self._changes = changes
+        self._listed_at = float("-inf")  # on the clock
+        self._hurried = False
         self._memory = Memory[Job]()
         self._since = 0
         self._states: dict[str, str] | None = None  # those that the jobs are known to have
@@ -75,6 +131,11 @@ class JobReader:
         self._named = set[int]()
         self.complete_at = 0.0
         self.unread = ""
+        self.asked_at = 0.0
+
+    def hurry(self) -> None:
+        """Ask at the next poll, whatever others were answered."""
+        self._hurried = True
 
     def name(self, numbers: Iterable[int]) -> None:
         """Ask for these jobs at the next poll, and for the records of arrays of these numbers."""
@@ -86,12 +147,52 @@ class JobReader:
             self._reading.task.cancel()
             await asyncio.gather(self._reading.task, return_exceptions=True)
 
-    async def read(self, login: Login, known: Mapping[int, Job]) -> tuple[Job, ...] | None:
-        """All jobs as they are known now; None where none is another one."""
+    async def read(
+        self, login: Login, known: Mapping[int, Job], spent: Spent
+    ) -> tuple[Job, ...] | None:
+        """All jobs as they are known now; None where none is another one.
+
+        Args:
+            login: who asks.
+            known: the jobs as they were last known.
+            spent: takes the seconds that Slurm took to answer.
+        """
+        if self._changes is None or len(known) >= BIG:
+            return await self._asked(login, known, self._since, spent)
+        if self._is_early():
+            return None
+        async with self._changes.turn:
+            if (at := self._changes.none_since(self._since)) and not (self._hurried or self._named):
+                self.asked_at = self.complete_at = at
+                return None
+            self._hurried = False
+            since = self._changes.oldest(self, self._since) if self._since else 0
+            jobs = await self._asked(login, known, since, spent)
+            self._listed_at = time.monotonic() if jobs is not None else self._listed_at
+            return jobs
+
+    def _is_early(self) -> bool:
+        """Whether it is the turn of other users' lists."""
+        if self._changes is None or self._hurried or self._named:
+            return False
+        return time.monotonic() - self._listed_at < self._changes.spacing
+
+    async def _asked(
+        self, login: Login, known: Mapping[int, Job], since: int, spent: Spent
+    ) -> tuple[Job, ...] | None:
+        at = time.time()
+        with timed(self._rest, spent):
+            jobs = await self._read(login, known, since)
+        self.asked_at = at
+        return jobs
+
+    async def _read(
+        self, login: Login, known: Mapping[int, Job], since: int
+    ) -> tuple[Job, ...] | None:
         big = len(known) >= BIG and await self._rest.version(login) >= STATES_FROM
         clock = time.monotonic()
         if not big or clock - self._complete >= 2 * ALL_JOBS_S:  # or nobody looked for a while
-            return await self._all(login, known, self._since)
+            return await self._all(login, known, since)
         if clock >= self._next_at and self._reading is None:
             self._begin(login, self._since)
         named = frozenset(self._named)
@@ -103,8 +204,11 @@ class JobReader:
         other = ready is not None and self._merge(ready, jobs)
         same = states is self._states and not other
         by_key = {} if same else {_key(label): state for label, state in states.items()}
-        changed = _changed(jobs, by_key)
-        changed |= {job.id for job in jobs.values() if job.id in named} if named else set()
+        if self._changes is None:
+            changed = _changed(jobs, by_key)
+            changed |= {job.id for job in jobs.values() if job.id in named} if named else set()
+        else:  # slurmctld lists the states of all users' jobs to each of them
+            changed = _changed(jobs, _of_known(jobs, by_key)) | named
         if len(changed) > MAX_SINGLE:
             return await self._all(login, known, 0)
         other |= await self._single(login, jobs, changed)
@@ -173,9 +277,10 @@ class JobReader:
 
     def _finish(self, reading: _Reading) -> None:
         listed, took = reading.task.result()
-        self._since = listed.changed_at
         if listed.records is not None:
-            self.unread = listed.unread
+            self._since, self.unread = listed.changed_at, listed.unread
+        elif self._changes is not None:
+            self._changes.unchanged(listed.changed_at, reading.at)
         clock = time.monotonic()
         self._next_at = clock + min(max(LEAST_S, took * REST), ALL_JOBS_S)
         self._complete, self.complete_at = clock, reading.at
@@ -206,6 +311,16 @@ def _key(label: str) -> str:
     They have one record, whose ``12_[4-7%2]`` the list of jobs cuts where it is long.
     """
     return label if "[" not in label else f"{label.partition('[')[0]}["
+
+
+def _of_known(jobs: Mapping[str, Job], states: Mapping[str, str]) -> dict[str, str]:
+    """The states of these jobs, and of tasks of their arrays that are not among them yet."""
+    arrays = {job.array for job in jobs.values() if job.array}
+    return {
+        key: state
+        for key, state in states.items()
+        if key in jobs or key.partition("_")[0] in arrays
+    }
 
 
 def _changed(jobs: Mapping[str, Job], states: Mapping[str, str]) -> set[int]:
