@@ -49,6 +49,7 @@ from corral.web.routes import (
 )
 from corral.web.settings import BY_COMMANDS, Declared, Settings
 from corral.web.slurm.commands import ByCommands
+from corral.web.slurm.node_event_file import NodeEventFile
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import OPERATORS, SHARED, Poller, Pollers
@@ -92,9 +93,11 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     bearers = Bearers(settings.tokens)
     by_token = BearerSessions(bearers, rest)
     node_events = NodeEvents()
+    node_event_file = NodeEventFile(settings.node_events, node_events)
 
     def changed(before: Snapshot, now: Snapshot) -> None:
         node_events.note(before, now)
+        node_event_file.changed()
         if before.trouble and not now.trouble:  # slurmctld was started again, perhaps
             private_data.changed()
 
@@ -132,6 +135,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         bearers=bearers,
         by_token=by_token,
         node_events=node_events,
+        node_event_file=node_event_file,
         private_data=private_data,
         clusters=OtherClusters(settings.clusters),
         declared=declared,
@@ -185,6 +189,7 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
         yield
         await state.private_data.close()
         await state.pollers.close()
+        await state.node_event_file.close()
         await state.rest.close()
         if state.figures is not None:
             await state.figures.close()

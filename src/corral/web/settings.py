@@ -112,5 +112,9 @@ class Settings(BaseModel):
     tokens: Path | None = Field(
         default=None, description="File of the API's tokens, as digests; None: there are none."
     )
+    node_events: Path | None = Field(
+        default=None,
+        description="File of what happened to nodes, which outlasts the server; None: it does not.",
+    )
     audit: Path | None = Field(default=None, description="File of the audit log; None: stderr.")
     max_viewers: int = Field(default=1000, ge=1, description="Live views at once.")

@@ -26,6 +26,7 @@ from corral.web.login.client import TokenProgram
 from corral.web.login.proxy import named_by_proxy
 from corral.web.routes.streams import Questions, Streams
 from corral.web.settings import Declared, Settings
+from corral.web.slurm.node_event_file import NodeEventFile
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import OPERATORS, Poller, Pollers
@@ -73,7 +74,7 @@ class State:
         figures: what jobs use over time; None where it is unknown.
         tracking: the tunnel to the cluster's tracking server, where a browser needs one.
         background: applies and checks that go on while pages come and go.
-        node_events: what happened to nodes since the server began.
+        node_events: what happened to nodes; node_event_file: where that is kept.
         private_data: whether Slurm hides users from each other.
         bearers, by_token: the API's tokens, and the sessions that they stand for.
         plans: those that wait for the terminal's code.
@@ -100,6 +101,7 @@ class State:
     bearers: Bearers
     by_token: BearerSessions
     node_events: NodeEvents
+    node_event_file: NodeEventFile
     private_data: PrivateData
     clusters: OtherClusters = field(default_factory=lambda: OtherClusters({}))
     declared: Declared | None = None
