@@ -1,8 +1,8 @@
 """The file of what happened to nodes, which outlasts the page's server.
 
 It is written soon after an event, complete and under its name at once, so a server that is killed
-loses a second. Only newest events are kept: of a node ``node_events.KEPT``, of all together ``MOST``. A file
-that cannot be read is none: Slurm's own records have the last reason and boot of each node.
+loses a second. Only the newest events are kept: of a node ``node_events.KEPT``, of all together
+``MOST``. A file that cannot be read is none: Slurm's own records have the last reason and boot.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from tests.unit.web.fake import FakeRest, Page
 async def written(path: Path) -> None:
     """Wait until the file is there."""
     async with asyncio.timeout(10):
-        while not path.exists():  # noqa: ASYNC110  # a thread writes it
+        while not path.exists():  # noqa: ASYNC110, ASYNC240  # a thread writes it
             await asyncio.sleep(0.01)
 
 

@@ -528,11 +528,11 @@ export class JobPage extends Component {
       ];
     const { me, query } = this.props;
     if (this.entire(job)) {
-      const { name, mine } = job;
+      const { name, mine, may } = job;
       const within = String(job.id);
       const task = (/** @type {number} */ id, /** @type {URLSearchParams} */ of) =>
         h(JobPage, { key: `task ${id}`, me, args: [String(id)], query: of, within });
-      return h(ArrayPage, { array: job.id, name, mine, me, query, back: h(Back, null), task });
+      return h(ArrayPage, { array: job.id, name, mine, may, me, query, back: h(Back, null), task });
     }
     return [
       this.head(job),
