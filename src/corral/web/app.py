@@ -101,27 +101,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         if before.trouble and not now.trouble:  # slurmctld was started again, perhaps
             private_data.changed()
 
-    def logins(view: str) -> list[Login]:
-        if view == OPERATORS:
-            return sessions.operators() + by_token.operators()
-        return sessions.logins(view) + by_token.logins(view)
-
-    def poller(
-        view: str, first: int, nodes: NodeReader | None, changes: JobChanges | None
-    ) -> Poller:
-        return Poller(
-            rest,
-            lambda: logins(view),
-            fastest=settings.poll_s,
-            max_viewers=settings.max_viewers,
-            changed=changed,
-            first=first,
-            others=lambda: pollers.took(view),
-            nodes=nodes,
-            changes=changes,
-        )
-
-    pollers = Pollers(rest, poller, private_data, lasts=SHARED * settings.poll_s)
+    pollers = _pollers(settings, rest, (sessions, by_token), private_data, changed)
     state = State(
         settings=settings,
         rest=rest,
@@ -145,6 +125,40 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         tracking=_tracking(settings, declared),
     )
     return _application(state)
+
+
+def _pollers(
+    settings: Settings,
+    rest: Slurm,
+    kept: tuple[Sessions, BearerSessions],
+    private_data: PrivateData,
+    changed: Callable[[Snapshot, Snapshot], None],
+) -> Pollers:
+    """The pollers, each of which asks with the logins of those whose view it is."""
+    sessions, by_token = kept
+
+    def logins(view: str) -> list[Login]:
+        if view == OPERATORS:
+            return sessions.operators() + by_token.operators()
+        return sessions.logins(view) + by_token.logins(view)
+
+    def poller(
+        view: str, first: int, nodes: NodeReader | None, changes: JobChanges | None
+    ) -> Poller:
+        return Poller(
+            rest,
+            lambda: logins(view),
+            fastest=settings.poll_s,
+            max_viewers=settings.max_viewers,
+            changed=changed,
+            first=first,
+            others=lambda: pollers.took(view),
+            nodes=nodes,
+            changes=changes,
+        )
+
+    pollers = Pollers(rest, poller, private_data, lasts=SHARED * settings.poll_s)
+    return pollers
 
 
 def _application(state: State) -> FastAPI:

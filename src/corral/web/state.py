@@ -31,7 +31,7 @@ from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
 from corral.web.slurm.poller import OPERATORS, Poller, Pollers
 from corral.web.slurm.quota import Counted
-from corral.web.slurm.response_cache import ResponseCache
+from corral.web.slurm.response_cache import ListedRows, ResponseCache
 from corral.web.slurm.slurmrest import Slurm, role_of
 from corral.web.tasks.background import Background
 from corral.web.tasks.pending_plans import PendingPlans
@@ -80,6 +80,7 @@ class State:
         plans: those that wait for the terminal's code.
         limited: checks cluster files and job forms as they are edited.
         responses: accounts, QOS, reservations and their kind, kept for some seconds.
+        listed: which jobs the pages of lists have, that are sent without being made again.
         counted: what jobs have, by whom, counted once for all.
         tallies: nodes and jobs in figures, for the pages of other clusters.
         streams: how many live views each user has; searches: how many searches in logs;
@@ -112,6 +113,7 @@ class State:
     plans: PendingPlans = field(default_factory=PendingPlans)
     workers: WorkerProcesses = field(default_factory=WorkerProcesses)
     responses: ResponseCache = field(default_factory=ResponseCache)
+    listed: ListedRows = field(default_factory=ListedRows)
     counted: Counted = field(default_factory=Counted)
     tallies: Tallies = field(default_factory=Tallies)
     streams: Streams = field(default_factory=Streams)

@@ -60,6 +60,8 @@ from corral.web.users.sessions import Session
 from corral.web.users.user_commands import UserCommands
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+ROWS_LOOKED: Final = 20
+"""Of a page of a list that are kept as new as a job's own page: each has its turn in two polls."""
 
 
 def _job_number(value: object) -> object:
@@ -154,16 +156,23 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     test = parse(q)
     if by not in ORDERS:
         ordered((), by, down=down)
-    now = await poller_of(request, session).fresh()
+    poller = poller_of(request, session)
+    now = await poller.fresh()
+    rows = state_of(request).listed
 
     def body() -> dict[str, Any]:
         chosen = [job for job in now.jobs.values() if SHOWN[show](job) and test(job)]
         listed = ordered(chosen, by, down=down)
-        return {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
+        made = {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
+        several = made.get("arrays", {})
+        rows.put(key, (row[0] for row in made["rows"] if str(row[0]) not in several))
+        return made
 
     who = shared_by(state_of(request), session)
     key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
-    return await packed_of(request).reply(request, key, now.jobs_rev, body)
+    reply = await packed_of(request).reply(request, key, now.jobs_rev, body)
+    poller.look(rows.of(key)[:ROWS_LOOKED])
+    return reply
 
 
 @router.get("/words", response_model=schemas.JobWords)
@@ -330,6 +339,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     While Slurm does not answer it is what was seen last, as in the list of jobs.
     """
     record, known_at = await _seen(state, session, job_id)
+    poller_for(state, session).look([job_id])
     forgotten = record is None
     record = record or await _past(state, session, job_id)
     mine = record.user == session.user

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, Protocol
@@ -133,6 +133,14 @@ class Poller:
         self._jobs.name(jobs)
         self._jobs.hurry()
         self._wake.set()
+
+    def look(self, jobs: Iterable[int]) -> None:
+        """Keep these jobs new for a while: a viewer has them in sight.
+
+        Args:
+            jobs: their numbers; those that the viewer may not see are left out.
+        """
+        self._jobs.look(jobs)
 
     async def fresh(self, *, jobs: bool = True) -> Snapshot:
         """The snapshot, polled now when it is older than 10 s and there are no viewers.

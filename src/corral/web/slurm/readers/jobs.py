@@ -5,7 +5,9 @@ slurmctld has no list of the jobs that changed: ``jobs?update_time=`` is nothing
 which are a small table, and for each job whose state is another one. What else changes of a job (it
 is held, its priority, limit, name, why it is pending, when it may start) is in the complete list
 alone. That is read next to the polls, so that news of states never waits for it, and rests so long
-that it takes at most a tenth of the time. A job that a viewer changed is asked for at once.
+that it takes at most a tenth of the time. A job that a viewer changed is asked for at once. Those
+that somebody looks at, on their page or in a list, are asked for one by one: so many a poll,
+however many look.
 
 A task of an array that begins has a number that is not known yet. The number of its array is asked
 for, to which slurmctld answers with all its tasks and with those that have not begun.
@@ -40,6 +42,13 @@ LEAST_S: Final = 10.0
 """Nor sooner than after this: also an answer that nothing changed is a question."""
 REST: Final = 9.0
 """Pause after a complete list, as a multiple of the time that it took."""
+LOOKED_S: Final = 300.0
+"""Somebody looks at a job for so long after its page, or the page of a list, was asked for."""
+LOOKED_AGAIN_S: Final = 1.5
+"""It is asked for again after this time."""
+LOOKED_AT_ONCE: Final = 10
+"""Such jobs that one poll asks for: with more each has its turn."""
+MOST_LOOKED: Final = 200
 LISTS_PER_S: Final = 10
 """Lists of users' own jobs that all users together ask for in a second, at most."""
 ASKS_S: Final = 10.0
@@ -129,6 +138,7 @@ class JobReader:
         self._next_at = 0.0
         self._complete = float("-inf")  # on the clock, as complete_at
         self._named = set[int]()
+        self._looked: dict[int, tuple[float, float]] = {}  # until when, and when asked for last
         self.complete_at = 0.0
         self.unread = ""
         self.asked_at = 0.0
@@ -140,6 +150,15 @@ class JobReader:
     def name(self, numbers: Iterable[int]) -> None:
         """Ask for these jobs at the next poll, and for the records of arrays of these numbers."""
         self._named.update(numbers)
+
+    def look(self, numbers: Iterable[int]) -> None:
+        """Keep these jobs new for a while: somebody looks at them."""
+        until = time.monotonic() + LOOKED_S
+        for number in numbers:
+            _, asked = self._looked.pop(number, (0.0, float("-inf")))
+            self._looked[number] = until, asked
+        while len(self._looked) > MOST_LOOKED:
+            self._looked.pop(next(iter(self._looked)))
 
     async def close(self) -> None:
         """Read no more."""
@@ -198,10 +217,12 @@ class JobReader:
         named = frozenset(self._named)
         ready = self._reading if self._reading and self._reading.task.done() else None
         states = await self._rest.states(login)
-        if states is self._states and not named and ready is None:
+        looked = await self._looked_at(login, known)
+        if states is self._states and not named and not looked and ready is None:
             return None
         jobs = {_key(job.label): job for job in known.values()}
         other = ready is not None and self._merge(ready, jobs)
+        other |= self._put(jobs, looked)
         same = states is self._states and not other
         by_key = {} if same else {_key(label): state for label, state in states.items()}
         if self._changes is None:
@@ -289,11 +310,40 @@ class JobReader:
     async def _single(self, login: Login, jobs: dict[str, Job], numbers: set[int]) -> bool:
         """Ask for jobs one by one; of an array all tasks come together."""
         for number in sorted(numbers):
-            for job in await self._rest.jobs_of(login, number):
-                jobs[_key(job.label)] = job
-                if self._reading is not None:
-                    self._reading.newer[_key(job.label)] = job
+            self._put(jobs, await self._rest.jobs_of(login, number))
         return bool(numbers)
+
+    async def _looked_at(self, login: Login, known: Mapping[int, Job]) -> list[Job]:
+        """Those of the jobs that somebody looks at that are others than known.
+
+        The number of an array is left out: slurmctld answers it with all tasks.
+        """
+        clock = time.monotonic()
+        self._looked = {
+            number: (until, asked)
+            for number, (until, asked) in self._looked.items()
+            if until > clock and (job := known.get(number)) is not None and not job.ended
+        }
+        due = [
+            number
+            for number, (_, asked) in sorted(self._looked.items(), key=lambda pair: pair[1][1])
+            if clock - asked >= LOOKED_AGAIN_S and known[number].array != str(number)
+        ]
+        other = list[Job]()
+        for number in due[:LOOKED_AT_ONCE]:
+            self._looked[number] = self._looked[number][0], clock
+            records = await self._rest.jobs_of(login, number)
+            other += [job for job in records if job != known.get(job.id)]
+        return other
+
+    def _put(self, jobs: dict[str, Job], records: Iterable[Job]) -> bool:
+        """Put newer records in their places."""
+        put = False
+        for job in records:
+            put, jobs[_key(job.label)] = True, job
+            if self._reading is not None:
+                self._reading.newer[_key(job.label)] = job
+        return put
 
     def _left_out(self, jobs: dict[str, Job], states: Mapping[str, str]) -> bool:
         """Leave out jobs that slurmctld has forgotten."""

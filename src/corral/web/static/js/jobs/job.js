@@ -21,6 +21,8 @@ const { ask, badge, bar, clock, complain, el, fact, FailureCard, gib, many, pre,
 const TICK_MS = 5000;
 const MEASURE_MS = 4500;
 const AGAIN_MS = 2000;
+// The server keeps a job new for 300 s after its page was asked for.
+const KEEP_MS = 240000;
 const PARTS = /** @type {const} */ (["compute", "communication", "overlap", "idle"]);
 
 /** @param {api.JobDetail} job */
@@ -305,6 +307,7 @@ export class JobPage extends Component {
     const tick = setInterval(() => {
       this.answered();
       if (!this.state.job || this.state.job.ended) return;
+      if (!document.hidden && Date.now() - this.loaded > KEEP_MS) this.load();
       this.forceUpdate();
       if (Date.now() - this.measured > MEASURE_MS) this.measure();
     }, TICK_MS);
