@@ -442,8 +442,8 @@ def test_calls_do_not_grow_with_viewers() -> None:
     assert run(work(40)) <= run(work(1)) + 2
 
 
-def test_jobs_in_sight_are_kept_new() -> None:
-    """Those of a page of a list, also where its answer was made before, and that of its own page."""
+def test_jobs_in_view_are_kept_new() -> None:
+    """Those of a page of a list, also where its answer was made before; a job of its own page."""
 
     async def work() -> tuple[set[int], set[int], set[int]]:
         async with Page(FakeRest()) as page:

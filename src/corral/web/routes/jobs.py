@@ -163,7 +163,8 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     def body() -> dict[str, Any]:
         chosen = [job for job in now.jobs.values() if SHOWN[show](job) and test(job)]
         listed = ordered(chosen, by, down=down)
-        made = {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
+        made: dict[str, Any] = {"jobs_rev": now.jobs_rev}
+        made |= page_of(listed, offset, limit, arrays=arrays)
         several = made.get("arrays", {})
         rows.put(key, (row[0] for row in made["rows"] if str(row[0]) not in several))
         return made
@@ -171,7 +172,7 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     who = shared_by(state_of(request), session)
     key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
     reply = await packed_of(request).reply(request, key, now.jobs_rev, body)
-    poller.look(rows.of(key)[:ROWS_LOOKED])
+    poller.keep_new(rows.of(key)[:ROWS_LOOKED])
     return reply
 
 
@@ -339,7 +340,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     While Slurm does not answer it is what was seen last, as in the list of jobs.
     """
     record, known_at = await _seen(state, session, job_id)
-    poller_for(state, session).look([job_id])
+    poller_for(state, session).keep_new([job_id])
     forgotten = record is None
     record = record or await _past(state, session, job_id)
     mine = record.user == session.user

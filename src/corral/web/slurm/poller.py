@@ -134,13 +134,13 @@ class Poller:
         self._jobs.hurry()
         self._wake.set()
 
-    def look(self, jobs: Iterable[int]) -> None:
+    def keep_new(self, jobs: Iterable[int]) -> None:
         """Keep these jobs new for a while: a viewer has them in sight.
 
         Args:
             jobs: their numbers; those that the viewer may not see are left out.
         """
-        self._jobs.look(jobs)
+        self._jobs.keep_new(jobs)
 
     async def fresh(self, *, jobs: bool = True) -> Snapshot:
         """The snapshot, polled now when it is older than 10 s and there are no viewers.

@@ -422,7 +422,7 @@ def test_what_changes_of_a_job_whose_state_stays_is_seen_with_the_next_complete_
     run(work())
 
 
-def test_a_job_that_somebody_looks_at_is_new_without_a_complete_list(
+def test_a_job_in_view_is_new_without_a_complete_list(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Its name, priority or reason was as old as the list of all 50,000: 13 s at best, or 300 s."""
@@ -438,7 +438,7 @@ def test_a_job_that_somebody_looks_at_is_new_without_a_complete_list(
         pending, other = rest.raw(5), rest.raw(1)
         pending |= COLUMNS["priority"][0] | COLUMNS["reason"][0]
         other["name"] = "renamed"
-        poller.look([5, 999_999])
+        poller.keep_new([5, 999_999])
         await poller.poll()
         assert rest.lists == lists
         assert (poller.now.jobs[5].priority, poller.now.jobs[5].reason) == (
@@ -473,13 +473,13 @@ def test_however_many_look_a_poll_asks_for_so_many_jobs(monkeypatch: pytest.Monk
 
         before = asked()
         for _ in range(50):  # viewers
-            poller.look(range(100, 106))
+            poller.keep_new(range(100, 106))
         for turn in range(1, 4):
             await poller.poll()
             assert sum(asked()) - sum(before) == 2 * turn
         assert asked() == [count + 1 for count in before], "each had its turn"
         monkeypatch.setattr(job_reader, "LOOKED_S", -1.0)
-        poller.look(range(100, 106))
+        poller.keep_new(range(100, 106))
         await poller.poll()
         assert asked() == [count + 1 for count in before], "nobody looks any more"
         await poller.close()

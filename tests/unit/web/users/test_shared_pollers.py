@@ -157,9 +157,9 @@ def test_that_nothing_changed_holds_for_lists_that_are_as_new() -> None:
     assert not changes.none_since(99), "it was read before, and may be another one"
     assert not changes.none_since(0), "it was never read"
     assert JobChanges(-1.0, lambda: 2).none_since(100) == 0.0
-    one, other = object(), object()
-    assert changes.oldest(one, 120) == 120
-    assert changes.oldest(other, 110) == changes.oldest(one, 120) == 110
+    first, other = object(), object()
+    assert changes.oldest(first, 120) == 120
+    assert changes.oldest(other, 110) == changes.oldest(first, 120) == 110
 
 
 def test_own_lists_of_many_users_come_one_after_the_other() -> None:

@@ -13,7 +13,7 @@ A task of an array that begins has a number that is not known yet. The number of
 for, to which slurmctld answers with all its tasks and with those that have not begun.
 
 Where Slurm hides users' jobs from each other each user's token asks for what that user may see.
-What is no job's own is shared then: that none changed at all (``JobChanges``).
+Shared is then only that no job changed at all (``JobChanges``).
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ class JobReader:
         """Ask for these jobs at the next poll, and for the records of arrays of these numbers."""
         self._named.update(numbers)
 
-    def look(self, numbers: Iterable[int]) -> None:
+    def keep_new(self, numbers: Iterable[int]) -> None:
         """Keep these jobs new for a while: somebody looks at them."""
         until = time.monotonic() + LOOKED_S
         for number in numbers:
@@ -324,13 +324,13 @@ class JobReader:
             for number, (until, asked) in self._looked.items()
             if until > clock and (job := known.get(number)) is not None and not job.ended
         }
-        due = [
+        waiting = [
             number
             for number, (_, asked) in sorted(self._looked.items(), key=lambda pair: pair[1][1])
             if clock - asked >= LOOKED_AGAIN_S and known[number].array != str(number)
         ]
         other = list[Job]()
-        for number in due[:LOOKED_AT_ONCE]:
+        for number in waiting[:LOOKED_AT_ONCE]:
             self._looked[number] = self._looked[number][0], clock
             records = await self._rest.jobs_of(login, number)
             other += [job for job in records if job != known.get(job.id)]

@@ -9,8 +9,8 @@ import { el, many } from "../lib/view.js";
  */
 export function AgainLink({ job, entire = false, failed = 0, label = "" }) {
   const task = /_(\d+)$/.exec(label)?.[1];
-  const whole = task ? `Edit and submit task ${task} again` : "Edit and submit again";
-  const words = failed ? `Submit ${many(failed, "failed task")} again` : whole;
+  const single = task ? `Edit and submit task ${task} again` : "Edit and submit again";
+  const words = failed ? `Submit ${many(failed, "failed task")} again` : single;
   const part = entire ? "&entire=true" : failed ? "&failed=true" : "";
   return el("a", { class: "button", href: `#submit?again=${job}${part}` }, words);
 }
