@@ -158,6 +158,15 @@ class NodeGroup(Model):
     elastic: Elastic | None = about(
         "restart", "Nodes that come and go with the jobs; left out: they stay.", default=None
     )
+    price_per_hour: float | None = about(
+        "none",
+        "What a node costs, in dollars an hour: the page's My work has the cost of jobs of it. Of "
+        "rented machines the recorded price is taken where it is known, and this one on the "
+        "controller's page; no budget counts it.",
+        default=None,
+        gt=0,
+        le=100_000,
+    )
     features: tuple[Feature, ...] = about("reload", "More Slurm features.", default=())
     nccl: tuple[NcclSetting, ...] = about(
         "none",

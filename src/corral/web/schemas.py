@@ -736,6 +736,13 @@ class ArrayTasks(TypedDict):
     failed: list[ArrayTask]
 
 
+class SweepPoints(TypedDict):
+    """A sweep's names, and the values of each task in their order; none: it is of no sweep."""
+
+    names: list[str]
+    points: list[list[str]]
+
+
 class LogFiles(TypedDict):
     """The files of a job. left_out: ranks that are not listed."""
 

@@ -41,6 +41,7 @@ from corral.web.state import (
     Viewer,
     digits_alone,
     here_of,
+    poller_for,
     poller_of,
     shared_by,
     state_of,
@@ -49,6 +50,8 @@ from corral.web.users.sessions import Session
 from corral.web.users.user_commands import UserCommands
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+ROWS_LOOKED: Final = 20
+"""Of a page of a list that are kept as new as a job's own page: each has its turn in two polls."""
 
 
 def _job_number(value: object) -> object:
@@ -105,16 +108,24 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     test = parse(q)
     if by not in ORDERS:
         ordered((), by, down=down)
-    now = await poller_of(request, session).fresh()
+    poller = poller_of(request, session)
+    now = await poller.fresh()
+    rows = state_of(request).listed
 
     def body() -> dict[str, Any]:
         chosen = [job for job in now.jobs.values() if SHOWN[show](job) and test(job)]
         listed = ordered(chosen, by, down=down)
-        return {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
+        made: dict[str, Any] = {"jobs_rev": now.jobs_rev}
+        made |= page_of(listed, offset, limit, arrays=arrays)
+        several = made.get("arrays", {})
+        rows.put(key, (row[0] for row in made["rows"] if str(row[0]) not in several))
+        return made
 
     who = shared_by(state_of(request), session)
     key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
-    return await packed_of(request).reply(request, key, now.jobs_rev, body)
+    reply = await packed_of(request).reply(request, key, now.jobs_rev, body)
+    poller.keep_new(rows.of(key)[:ROWS_LOOKED])
+    return reply
 
 
 @router.get("/words", response_model=schemas.JobWords)
@@ -150,6 +161,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     While Slurm does not answer it is what was seen last, as in the list of jobs.
     """
     record, known_at = await _seen(state, session, job_id)
+    poller_for(state, session).keep_new([job_id])
     forgotten = record is None
     record = record or await _past(state, session, job_id)
     mine = record.user == session.user
@@ -179,7 +191,7 @@ async def array_of(job_id: JobId, session: Viewer, state: Here) -> Any:
 
 async def records_of_array(state: State, session: Session, record: Job) -> list[Job]:
     """All records of the array that a job is a task of, that of those that have not begun too."""
-    now = state.pollers.of(session.user).now.jobs
+    now = poller_for(state, session).now.jobs
     live = {number: job for number, job in now.items() if job.array == record.array}
     past = await _past_tasks(state, session, int(record.array))
     ended = {job.id: job for job in past if job.ended or not live}
@@ -399,7 +411,7 @@ async def _seen(state: State, session: Session, job_id: int) -> tuple[Job | None
     Raises:
         CorralError: UNREACHABLE or TIMED_OUT, and nobody else knows the job.
     """
-    now = state.pollers.of(session.user).now
+    now = poller_for(state, session).now
     last = now.jobs.get(job_id)
     try:
         async with asyncio.timeout(SILENT_S if now.trouble else LAST_KNOWN_S):

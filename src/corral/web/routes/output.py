@@ -23,7 +23,7 @@ from corral.web.openapi import file_of
 from corral.web.routes.jobs import JobId, known_job, own_commands, own_job
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
-from corral.web.state import DIGITS, Here, State, Viewer, still_in
+from corral.web.state import DIGITS, Here, State, Viewer, poller_for, still_in
 from corral.web.users.last_lines import LAST, explained, printed, text_of
 from corral.web.users.sessions import Session
 from corral.web.users.user_commands import UserCommands
@@ -436,7 +436,7 @@ class Output:
                 return
 
     async def _ended(self) -> bool:
-        now = await self._state.pollers.of(self._session.user).fresh()
+        now = await poller_for(self._state, self._session).fresh()
         if now.trouble:
             return False
         with suppress(CorralError):  # Slurm does not answer just now

@@ -295,7 +295,7 @@ async def submit(request: Request, batch: Script, session: Changer, state: Here)
         else:
             sent = state.rest.submit(session.login, job)
         number = await audited(state, session, "submit", batch.name or "job", sent)
-    poller_of(request, session).nudge()
+    poller_of(request, session).nudge(number)
     return {"id": number}
 
 

@@ -1410,6 +1410,12 @@ export interface Summary {
   mine_waiting: number | null;
 }
 
+/** A sweep's names, and the values of each task in their order; none: it is of no sweep. */
+export interface SweepPoints {
+  names: string[];
+  points: string[][];
+}
+
 /** What opens one GET without a header. */
 export interface Ticket {
   ticket: string;

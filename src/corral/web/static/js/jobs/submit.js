@@ -2,7 +2,7 @@
 import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { choice, choicesOf, FreeWords, mailOffers, Offers, offersOf } from "./choices.js";
 import { Draft, secretive } from "./drafts.js";
-import { begunWith, typedOf, wordsOf } from "./resubmission.js";
+import { againWords, begunWith, partOf, typedOf, wordsOf } from "./resubmission.js";
 import { chosenIn, withEnvironment, withImage } from "./script_edits.js";
 import { keyOf, TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
@@ -1101,8 +1101,9 @@ export class SubmitCard extends Component {
       const { mode: by, template } = this.state;
       const again = String(this.props.again?.id ?? "");
       const entire = this.props.query.get("entire") ?? "";
-      const chosen = { again, entire, by, template: template ? keyOf(template) : "" };
-      const usual = { again: "", entire: "", by: this.usual, template: "" };
+      const failed = this.props.query.get("failed") ?? "";
+      const chosen = { again, entire, failed, by, template: template ? keyOf(template) : "" };
+      const usual = { again: "", entire: "", failed: "", by: this.usual, template: "" };
       keepAddress(addressOf("submit", chosen, usual));
     });
   }
@@ -1114,8 +1115,8 @@ export class SubmitCard extends Component {
    */
   draft(form) {
     const { me, again, query } = this.props;
-    const entire = query.get("entire") ? " entire" : "";
-    return new Draft(me.user, `${form} ${again?.id ?? ""}${entire}`.trim());
+    const part = partOf(query);
+    return new Draft(me.user, `${form} ${again?.id ?? ""}${part && ` ${part}`}`.trim());
   }
 
   /** @param {Draft<any>} draft */
@@ -1192,8 +1193,7 @@ export class SubmitCard extends Component {
   render() {
     const { form, me, again } = this.props;
     const draft = this.draft("script");
-    const what =
-      again && (this.props.query.get("entire") ? `array ${again.id}` : `job ${again.label}`);
+    const what = again && againWords(partOf(this.props.query), again);
     const title = what ? `Submit ${what} again` : "Submit a job";
     return card(
       title,
@@ -1218,7 +1218,8 @@ export class SubmitCard extends Component {
 export function SubmitPage({ me, query }) {
   const job = encodeURIComponent(query.get("again") ?? "");
   /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
-  const entire = query.get("entire") ? "?entire=true" : "";
+  const part = partOf(query);
+  const entire = part && `?${part}=true`;
   const load = () =>
     Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again${entire}`) : null]);
   const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>
