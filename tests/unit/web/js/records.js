@@ -63,7 +63,15 @@ const JOB = {
 /** @type {Me} */
 export const ME = {
   ...{ user: "kim", role: "user", owner: false, ends: 0, cluster: "lab", clusters: [] },
-  ...{ corral: false, mine: false, figures: false, storage: [], node_kinds: [], job_kinds: [] },
+  ...{
+    corral: false,
+    mine: false,
+    figures: false,
+    storage: [],
+    racks: false,
+    node_kinds: [],
+    job_kinds: [],
+  },
 };
 
 /** @param {Partial<JobDetail>} change */

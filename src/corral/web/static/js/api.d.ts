@@ -843,6 +843,7 @@ export interface Me {
   mine: boolean;
   figures: boolean;
   storage: string[];
+  racks: boolean;
   node_kinds: ["good" | "busy" | "mix" | "warn" | "bad" | "off", string][];
   job_kinds: ["good" | "busy" | "mix" | "warn" | "bad" | "off", string][];
   csrf?: string;
@@ -1043,9 +1044,10 @@ export interface PendingReason {
   jobs: number;
 }
 
-/** The switch of each node. */
+/** Where nodes are: the rack of each, else its switch; and the racks, in the file's order. */
 export interface Places {
   racks: Record<string, string>;
+  elevations: RackElevation[];
 }
 
 /** What a profiled job recorded. */
@@ -1151,6 +1153,17 @@ export interface QuotaRow {
   cells: QuotaCell[];
   budgets: QuotaBudget[];
   more: LimitRow[];
+}
+
+/** A rack as the cluster file declares it.
+
+units: its height; row: "" for none; nodes: name, lowest unit from 1, units, column from 0, and
+columns next to each other. */
+export interface RackElevation {
+  name: string;
+  row: string;
+  units: number;
+  nodes: [string, number, number, number, number][];
 }
 
 /** Where one rank's time went, in milliseconds. */
