@@ -1217,6 +1217,20 @@ class LimitRow(TypedDict):
     value: int
 
 
+class LimitMeaning(TypedDict):
+    """A limit as sacctmgr calls it; bounds: what it bounds; means: what it does, in a sentence."""
+
+    name: str
+    bounds: str
+    means: str
+
+
+class LimitMeanings(TypedDict):
+    """All limits, in the order in which they are shown."""
+
+    limits: list[LimitMeaning]
+
+
 class QuotaCell(TypedDict):
     """Used of a limit; limit null: unlimited, or unknown; used null: hidden; by: the limit."""
 

@@ -53,6 +53,7 @@ const JOB = {
     workdir: "/shared",
     command: "",
     comment: "",
+    ...{ admin_comment: "", system_comment: "" },
     submit_line: "",
     ...{ tres_asked: "", group: "kim", wckey: "" },
   },

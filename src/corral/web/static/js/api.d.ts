@@ -432,6 +432,8 @@ export interface JobDetail {
   workdir: string;
   command: string;
   comment: string;
+  admin_comment: string;
+  system_comment: string;
   group: string;
   wckey: string;
   dependency: string;
@@ -640,6 +642,18 @@ export interface Licenses {
   at: number;
   why: string;
   licenses: LicenseRow[];
+}
+
+/** A limit as sacctmgr calls it; bounds: what it bounds; means: what it does, in a sentence. */
+export interface LimitMeaning {
+  name: string;
+  bounds: string;
+  means: string;
+}
+
+/** All limits, in the order in which they are shown. */
+export interface LimitMeanings {
+  limits: LimitMeaning[];
 }
 
 /** One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins.
