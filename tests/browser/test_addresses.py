@@ -60,6 +60,12 @@ CASES = {
         (fill("input[type=search]", "node1"), select("[aria-label='Group nodes by']", "state")),
         r"#cluster\?filter=node1&by=state",
     ),
+    "table": Case(
+        "cluster/cluster.js", "cluster", ".node",
+        (select("[aria-label='Show nodes']", "table"), click("th button[data-key='by CPUs']"),
+         click("button[data-key='fold']")),
+        r"#cluster\?view=table&order=-CPUs&fold=alike",
+    ),
     "jobs": Case(
         "jobs/jobs.js", "jobs", "tr[data-job]",
         (click("button[data-key='running']"), fill("input[type=search]", "partition=main"),

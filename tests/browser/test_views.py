@@ -25,6 +25,8 @@ USER = {
     "cluster": ".trends canvas",
     "cluster?filter=nothing": "text=No node matches",
     "cluster?filter=gpu00&by=state": ".node",
+    "cluster?view=table": "tr[data-key]",
+    "cluster?view=table&fold=alike&order=-GPUs": "tr[data-key]",
     "jobs": "tr[data-key]",
     "jobs/running": "tr[data-key]",
     "jobs/waiting": "tr[data-key]",

@@ -76,6 +76,11 @@ SWITCHES: Final = {
 }
 LEVELS: Final = {"switches": [*SWITCHES["switches"], {"name": "top", "switches": ["s1", "s2"]}]}
 
+RACK: Final = {"name": "a1", "nodes": "node[0-1]", "unit": 9}
+RACK_FIELDS: Final[Mapping[str, Any]] = {
+    **{"name": "a2", "nodes": "node1", "unit": 3, "height": 2, "gap": 1, "across": 2},
+    **{"order": "down", "units": 48, "row": "east"},
+}
 RESERVED: Final = {"name": "upkeep", "start": "2099-01-31T08:00", "duration": "4"}
 RESERVATION: Final[Mapping[str, Any]] = {
     "name": "other",
@@ -134,6 +139,10 @@ EDITS: Final[Mapping[str, Edit]] = {
     **{
         f"reservations.{name}": put("reservations", value=[{**RESERVED, name: value}])
         for name, value in RESERVATION.items()
+    },
+    **{
+        f"racks.{name}": put("racks", value=[{**RACK, name: value}])
+        for name, value in RACK_FIELDS.items()
     },
     "network.data.interface": put("network", "data", "interface", value="eth0"),
     "network.data.fabric": put("network", "data", "fabric", value="roce"),

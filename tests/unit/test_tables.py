@@ -478,7 +478,8 @@ NO_TABLES = {
         "web/scheduler_metrics.py: VALUES",
     },
     "addresses, columns and colours of Corral's own page": {
-        "web/static/js/cluster/gantt.js: STEPS",
+        "web/static/js/cluster/gantt.js: STEPS", "web/static/js/nodes/heat.js: SCALES",
+        "web/static/js/nodes/racks.js: SIZES",
         "web/static/js/jobs/my_work.js: HEADS", "web/static/js/jobs/submit.js: FIRST",
         "web/static/js/operations/work.js: WORDS",
         "spec/rules/services.py: _TAKEN",

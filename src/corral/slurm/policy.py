@@ -37,6 +37,7 @@ class KnownLimit(Row):
 
     name: str
     bounds: str
+    means: str
     association: str = ""
     qos: str = ""
     qos_since: int = 0

@@ -162,6 +162,8 @@ class Job:
         gres: what it asks for on each node.
         tres: what it was given, else what it asks for; not in squeue's columns.
         tres_asked: what it asks for.
+        comment: its user's; admin_comment: an administrator's or a plugin's; system_comment:
+            Slurm's own, such as why a burst buffer failed.
         group: of its user, as it runs; wckey: what it is accounted by in addition.
         gres_detail: what it was given of each of its nodes, in their order: ``gpu:2(IDX:0-1)``.
         submit_line: the command that submitted it, its words joined by blanks; slurmctld reports it
@@ -200,6 +202,8 @@ class Job:
     workdir: str = reported("current_working_directory", text, "", past="working_directory")
     command: str = reported("command", text, "")
     comment: str = reported("comment", text, "")
+    admin_comment: str = reported("admin_comment", text, "")
+    system_comment: str = reported("system_comment", text, "")
     group: str = reported("group_name", text, "", past="group")
     wckey: str = reported("wckey", text, "")
     dependency: str = reported("dependency", text, "")

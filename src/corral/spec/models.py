@@ -27,6 +27,7 @@ from corral.spec.sections.directory import Directory
 from corral.spec.sections.network import Mesh, Topology
 from corral.spec.sections.people import Access, Account, Qos, User
 from corral.spec.sections.provider_section import Section
+from corral.spec.sections.racks import Rack
 from corral.spec.sections.reservations import License, Reservation
 from corral.spec.sections.services import Health, Prolog, ScheduledProof, Services
 from corral.spec.sections.software import Software
@@ -507,6 +508,9 @@ class _Common(Model):
     )
     reservations: tuple[Reservation, ...] = about(
         "none", "Reservations of nodes, for maintenance or for some people.", default=()
+    )
+    racks: tuple[Rack, ...] = about(
+        "none", "Where nodes are mounted, which the page draws; nothing else reads it.", default=()
     )
     network: Network = about("drain", "Networks.", default=Network())
     storage: tuple[Storage, ...] = about("drain", "Folders all nodes share.", default=())

@@ -7,10 +7,13 @@ are multiples of the step: viewers of one span share an answer until the next po
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final, Literal
+
+from corral.errors import CorralError
+from corral.slurm.states.nodes import POWERED_OFF, NodeBase, NodeState
 
 Span = Literal["hour", "day", "week"]
 SPANS: Final[Mapping[Span, int]] = MappingProxyType({"hour": 3600, "day": 86400, "week": 7 * 86400})
@@ -44,12 +47,42 @@ QUESTIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ),
     ("power", "GPUs", "sum(corral_gpu_watts{cluster})"),
     ("power", "nodes", "sum(corral_node_watts{cluster})"),
+    ("node_states", "", "sum by (state) (corral_nodes{cluster})"),
+    ("job_states", "", "sum by (state) (corral_jobs{cluster})"),
 )
 """What is drawn, the name of the curve, and its PromQL with ``{cluster`` for the cluster's label.
+Those without a name have a curve for each state (``_BY_STATE``).
 
 Each is unknown while slurmctld does not answer: the exporter has no figures of nodes then, and
 ``or 0 * count(...)`` is a zero only where it has.
 """
+
+
+def node_state_name(label: str) -> str:
+    """What the page calls the nodes of a state, which Slurm writes as ``idle+drain``."""
+    try:
+        state = NodeState.parse(label)
+    except CorralError:
+        return "other"
+    if POWERED_OFF & state.flags:
+        return "powered down"
+    if state.broken:
+        return "down"
+    if state.drained:
+        return "drained" if state.base is NodeBase.IDLE else "draining"
+    if state.serviced:
+        return "maintenance"
+    return state.base.lower() if state.usable else "other"
+
+
+def job_state_name(label: str) -> str:
+    """What the page calls the jobs of a state, which Slurm writes as ``OUT_OF_MEMORY``."""
+    return label.lower().replace("_", " ")
+
+
+_BY_STATE: Final[Mapping[str, Callable[[str], str]]] = MappingProxyType(
+    {"node_states": node_state_name, "job_states": job_state_name}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +124,38 @@ def curves(grid: Grid, answers: Sequence[Sequence[Any]]) -> dict[str, Any]:
         answers: the matrix of each question; a sum is one series, or none.
     """
     times = grid.times
-    made: list[dict[str, Any]] = []
+    series: dict[tuple[str, str], dict[int, float | None]] = {}
     for (what, name, _), matrix in zip(QUESTIONS, answers, strict=True):
-        known = {round(float(at)): finite(text) for row in matrix for at, text in row["values"]}
+        if what not in _BY_STATE:
+            series[what, name] = _known(matrix)
+            continue
+        # A state that no node or job had has no value: it is 0 where Slurm answered.
+        answered = [at for at, value in series["nodes", "all"].items() if value is not None]
+        for state, values in _by_state(matrix, _BY_STATE[what]).items():
+            series[what, state] = {**dict.fromkeys(answered, 0.0), **values}
+    made: list[dict[str, Any]] = []
+    for (what, name), known in series.items():
         values = [known.get(at) for at in times]
         if any(value is not None for value in values):
             made.append({"what": what, "name": name, "values": values})
     return {"at": times, "curves": made}
+
+
+def _known(matrix: Sequence[Any]) -> dict[int, float | None]:
+    return {round(float(at)): finite(text) for row in matrix for at, text in row["values"]}
+
+
+def _by_state(
+    matrix: Sequence[Any], name_of: Callable[[str], str]
+) -> dict[str, dict[int, float | None]]:
+    """The sum of each state by its name on the page: several of Slurm's have one name."""
+    sums: dict[str, dict[int, float | None]] = {}
+    for row in matrix:
+        values = sums.setdefault(name_of(row["metric"].get("state", "")), {})
+        for at, value in _known([row]).items():
+            if value is not None:
+                values[at] = (values.get(at) or 0.0) + value
+    return sums
 
 
 def finite(text: object) -> float | None:

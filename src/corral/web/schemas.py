@@ -162,6 +162,7 @@ class Me(TypedDict):
     mine: bool
     figures: bool
     storage: list[str]
+    racks: bool
     node_kinds: list[tuple[Kind, str]]
     job_kinds: list[tuple[Kind, str]]
     csrf: NotRequired[str]
@@ -635,10 +636,24 @@ class JobEnd(TypedDict):
     about: EndsAbout
 
 
+class RackElevation(TypedDict):
+    """A rack as the cluster file declares it.
+
+    units: its height; row: "" for none; nodes: name, lowest unit from 1, units, column from 0, and
+    columns next to each other.
+    """
+
+    name: str
+    row: str
+    units: int
+    nodes: list[tuple[str, int, int, int, int]]
+
+
 class Places(TypedDict):
-    """The switch of each node."""
+    """Where nodes are: the rack of each, else its switch; and the racks, in the file's order."""
 
     racks: dict[str, str]
+    elevations: list[RackElevation]
 
 
 class Extras(TypedDict):
@@ -1217,6 +1232,20 @@ class LimitRow(TypedDict):
     bounds: str
     resource: str
     value: int
+
+
+class LimitMeaning(TypedDict):
+    """A limit as sacctmgr calls it; bounds: what it bounds; means: what it does, in a sentence."""
+
+    name: str
+    bounds: str
+    means: str
+
+
+class LimitMeanings(TypedDict):
+    """All limits, in the order in which they are shown."""
+
+    limits: list[LimitMeaning]
 
 
 class QuotaCell(TypedDict):

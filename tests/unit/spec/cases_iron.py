@@ -70,6 +70,21 @@ def switches(*given: dict[str, Any]) -> dict[str, Any]:
     return {"network.topology": {"switches": list(given)}}
 
 
+def racks(*lines: dict[str, Any]) -> dict[str, Any]:
+    """Racks of a cluster; a line is of rack a, with all of LAB's nodes, where it is not given."""
+    return {"racks": [{"name": "a", "nodes": NODES, **line} for line in lines]}
+
+
+RACKED: Final[list[tuple[dict[str, Any], ...]]] = [
+    ({},),
+    ({"order": "down", "unit": 42},),
+    ({"height": 10, "units": 48, "gap": 1},),
+    ({"nodes": "node[0-2]", "height": 2, "across": 3}, {"nodes": "cpu0", "unit": 3, "row": "x"}),
+    ({"nodes": "node[0-1]", "units": 20}, {"nodes": "cpu0", "unit": 20}),
+    ({"nodes": "node[0-1]"}, {"name": "b", "nodes": "node2,cpu0"}),
+]
+
+
 IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
     ("gcp-groups", MEGA, {"gcp": GONE}, "groups[0].provider"),
     ("gcp-groups", LAB, {"gcp": {**MEGA["gcp"]}}, "gcp"),
@@ -203,4 +218,21 @@ IRON: Final[list[tuple[str, dict[str, Any], dict[str, Any], str]]] = [
      "network.topology.switches"),
     ("topology-nodes", LAB, switches({"name": "a", "nodes": f"{NODES},elsewhere"}),
      "network.topology.switches[0].nodes"),
+    ("rack-node-unknown", LAB, racks({"nodes": "node[0-3]"}), "racks[0].nodes"),
+    ("rack-node-unknown", LAB, racks({"nodes": "node[0-"}), "racks[0].nodes"),
+    ("rack-node-twice", LAB, racks({}, {"name": "b", "nodes": "cpu0"}), "racks[1].nodes"),
+    ("rack-node-twice", LAB, racks({"nodes": "node0,node0"}), "racks[0].nodes"),
+    ("rack-units", LAB, racks({"height": 11}), "racks[0].nodes"),
+    ("rack-units", LAB, racks({"order": "down"}), "racks[0].nodes"),
+    ("rack-units", LAB, racks({"units": 3}), "racks[0].nodes"),
+    ("rack-units", LAB, racks({"gap": 13}), "racks[0].nodes"),
+    ("rack-units", LAB, racks({"nodes": "node[0-2]", "height": 2}, {"nodes": "cpu0", "unit": 6}),
+     "racks[1].nodes"),
+    ("rack-units", LAB, racks({"nodes": "node[0-1]", "across": 2},
+                              {"nodes": "cpu0", "across": 3}), "racks[1].nodes"),
+    ("rack-lines-differ", LAB, racks({"nodes": "node0", "units": 48},
+                                     {"nodes": "node1", "unit": 9, "units": 42}),
+     "racks[1].units"),
+    ("rack-lines-differ", LAB, racks({"nodes": "node0", "row": "x"},
+                                     {"nodes": "node1", "unit": 9, "row": "y"}), "racks[1].row"),
 ]  # fmt: skip

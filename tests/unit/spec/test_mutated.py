@@ -55,6 +55,7 @@ FULL: Final = changed(
         "network.control": "tailscale",
         "network.mesh": {},
         "network.topology": {"switches": [{"name": "s0", "nodes": "node[0-2],cpu0,burst[0-3]"}]},
+        "racks": [{"name": "r1", "nodes": "node[0-2]", "unit": 3, "height": 4, "across": 2}],
         "proof": {"every": "1d"},
         "backup": {"every": "1d", "to": ["ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOMqqnkVzrm0SdG6"]},
         "health": {"every": "5m"},

@@ -12,7 +12,7 @@ from corral.spec.findings import Level
 
 from .cases import GONE, LAB, LAPTOP, changed, findings_of, load_dict
 from .cases_cloud import CLOUD
-from .cases_iron import DEBUG, IRON, MEGA
+from .cases_iron import DEBUG, IRON, MEGA, RACKED, racks
 from .cases_page import PAGE
 from .cases_slurm import QUIET_SLURM, SLURM
 
@@ -524,6 +524,7 @@ QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (LAB, {"partitions.1.max_time": "0:30:00"}),
     (LAPTOP, {"groups.0.nodes": "node[0-63]"}),
     *QUIET_SLURM,
+    *((LAB, racks(*lines)) for lines in RACKED),
     (MEGA, {"groups.1": DEBUG, "partitions.0.groups": ["debug"]}),
     (LAPTOP, {"groups.0.memory_mib": 1200, "slurm": {"accounting": False, "rest": False}}),
 ]

@@ -88,6 +88,52 @@ def test_what_is_unknown_is_a_gap() -> None:
     assert values[-1] == 3
 
 
+def series(state: str, *values: tuple[int, str]) -> dict[str, Any]:
+    return {"metric": {"state": state}, "values": [list(value) for value in values]}
+
+
+def test_states_are_curves_and_what_no_node_or_job_has_is_none_of_them() -> None:
+    """Where Slurm answered a state without a value is 0, else it is a gap."""
+    grid = Grid.of("hour", NOW)
+    first, second = grid.times[:2]
+    answers: list[Any] = [[] for _ in QUESTIONS]
+    place = {(what, name): i for i, (what, name, _) in enumerate(QUESTIONS)}
+    answers[place["nodes", "all"]] = [{"metric": {}, "values": [[first, "9"], [second, "9"]]}]
+    answers[place["node_states", ""]] = [
+        series("idle", (first, "4"), (second, "5")),
+        series("idle+planned", (first, "2")),
+        series("mixed+drain", (second, "1")),
+        series("down+not_responding", (first, "1")),
+        series("idle+powered_down", (first, "1")),
+        series("of a later Slurm", (first, "1")),
+    ]
+    answers[place["job_states", ""]] = [series("out_of_memory", (second, "3"))]
+    made = history.curves(grid, answers)["curves"]
+    states = {(c["what"], c["name"]): c["values"][:3] for c in made if c["what"] != "nodes"}
+    assert states == {
+        ("node_states", "idle"): [6, 5, None],
+        ("node_states", "draining"): [0, 1, None],
+        ("node_states", "down"): [1, 0, None],
+        ("node_states", "powered down"): [1, 0, None],
+        ("node_states", "other"): [1, 0, None],
+        ("job_states", "out of memory"): [0, 3, None],
+    }
+
+
+@pytest.mark.parametrize(
+    ("state", "name"),
+    [
+        ("idle", "idle"), ("mixed", "mixed"), ("allocated", "allocated"),
+        ("allocated+completing", "allocated"), ("idle+drain", "drained"),
+        ("allocated+drain", "draining"), ("down+drain", "down"), ("future", "other"),
+        ("idle+maintenance", "maintenance"), ("idle+powering_down", "powered down"),
+        ("(others)", "other"),
+    ],
+)  # fmt: skip
+def test_each_state_of_a_node_has_a_name_on_the_page(state: str, name: str) -> None:
+    assert history.node_state_name(state) == name
+
+
 def test_viewers_share_one_answer_until_the_next_point(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = Answers({"data": {"result": []}})
 

@@ -237,6 +237,8 @@ def past_job(raw: Record, _: int) -> Job:
         tres_asked=_written(_listed(raw, "requested")),
         wckey=text(record(raw.get("wckey")).get("wckey")),
         comment=text(record(raw.get("comment")).get("job")),
+        admin_comment=text(record(raw.get("comment")).get("administrator")),
+        system_comment=text(record(raw.get("comment")).get("system")),
         **past_fields(raw),
     )
 

@@ -1,4 +1,4 @@
-"""Rules about what the controller does on a timer: the proof on idle nodes, the backup."""
+"""Rules about what a cluster does on a timer: health checks, the proof, the backup."""
 
 from __future__ import annotations
 
@@ -11,9 +11,21 @@ from corral.spec.findings import Level
 from corral.spec.rules.shared_resources import system
 from corral.spec.view import Problem, Rule, View
 
+HEALTH_SHORTEST: Final = 30
+HEALTH_LONGEST: Final = 18 * 3600
+"""HealthCheckInterval is a 16-bit number of seconds: 65535 are 18 hours and some minutes."""
 PROOF_SHORTEST: Final = 600
 BACKUP_SHORTEST: Final = 3600
 PARTITION: Final = "corral-proof"
+
+
+def health_interval(view: View) -> Iterator[Problem]:
+    """Too often, or more seldom than Slurm can count."""
+    every = view.spec.health.every
+    seconds = interval_seconds(every)
+    if seconds and not HEALTH_SHORTEST <= seconds <= HEALTH_LONGEST:
+        message = f"a health check every {every} is outside of 30s to 18h"
+        yield Problem(("health", "every"), message, "write 5m, or off")
 
 
 def proof_interval(view: View) -> Iterator[Problem]:
@@ -123,6 +135,8 @@ def squashed_root(view: View) -> Iterator[Problem]:
 
 
 RULES: Final = (
+    Rule("health-interval", Level.ERROR, "A health check too often or too seldom for Slurm.",
+         ("health.every",), health_interval),
     Rule("proof-interval", Level.ERROR, "A scheduled proof too often.", ("proof.every",),
          proof_interval),
     Rule("proof-preempts", Level.ERROR, "A scheduled proof together with QOS that preempt.",

@@ -49,6 +49,7 @@ def described(session: Session, state: State) -> dict[str, Any]:
         "mine": state.spec is not None,
         "figures": state.figures is not None,
         "storage": [s.mount for s in state.spec.storage] if state.spec else [],
+        "racks": bool(state.spec and state.spec.racks),
         "node_kinds": list(NODE_KINDS.items()),
         "job_kinds": list(JOB_KINDS.items()),
     }

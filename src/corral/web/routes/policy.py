@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from corral import api
 from corral.slurm.diagnostics import cycle_exits
-from corral.slurm.policy import EVENTS, Cycle, Member, Qos, Reservation, Share
+from corral.slurm.policy import EVENTS, Cycle, Member, Qos, Reservation, Share, known_limits
 from corral.slurm.rest import policy as questions
 from corral.slurm.rest.policy import RestQuestion
 from corral.web import schemas
@@ -66,6 +66,15 @@ async def asked(state: State, session: Session, question: RestQuestion[T]) -> Ca
     return await state.responses.get(
         key, KEEP_ACCOUNTS_S if question.of_accounting else KEEP_S, ask
     )
+
+
+@router.get("/limits", response_model=schemas.LimitMeanings)
+async def limits(session: Viewer) -> Any:
+    """What each limit of accounts, users and QOS means."""
+    rows = known_limits().values()
+    return {
+        "limits": [{"name": row.name, "bounds": row.bounds, "means": row.means} for row in rows]
+    }
 
 
 @router.get("/accounts", response_model=schemas.Accounts)

@@ -12,10 +12,12 @@ from fastapi.responses import HTMLResponse
 from corral import api
 from corral.errors import Code, CorralError
 from corral.report.page import policy
+from corral.spec.models import ClusterSpec
+from corral.spec.sections.racks import slots_of, units_of
 from corral.spec.slurm.hostlist import expand
 from corral.web import schemas
 from corral.web.routes.owner import begin_plan
-from corral.web.state import Changer, Here, Owner, Viewer
+from corral.web.state import Changer, Here, Owner, Viewer, poller_of, shared_by
 
 router = APIRouter(prefix="/api", tags=["report"])
 
@@ -58,18 +60,40 @@ async def cost(owner: Owner) -> Any:
 
 
 @router.get("/places", response_model=schemas.Places)
-async def places(session: Viewer, state: Here) -> Any:
-    """The switch that each node hangs on, as the cluster file declares them."""
-    topology = state.spec.network.topology if state.spec else None
+async def places(request: Request, session: Viewer, state: Here) -> Any:
+    """Where nodes are, as the cluster file declares it: the rack of each, else its switch.
+
+    Where Slurm hides nodes from users, only those that the viewer sees.
+    """
+    if state.spec is None:
+        return {"racks": {}, "elevations": []}
+    racks, elevations = await asyncio.to_thread(_places, state.spec)
+    if shared_by(state, session):
+        now = await poller_of(request, session).fresh(jobs=False)
+        racks = {name: rack for name, rack in racks.items() if name in now.nodes}
+        for rack in elevations:
+            rack["nodes"] = [slot for slot in rack["nodes"] if slot[0] in now.nodes]
+    return {"racks": racks, "elevations": elevations}
+
+
+def _places(spec: ClusterSpec) -> tuple[dict[str, str], list[schemas.RackElevation]]:
+    """The rack or switch of each node, and the racks with their nodes."""
+    topology = spec.network.topology
     switches = topology.switches if topology else ()
-    return {
-        "racks": {
-            node: switch.name
-            for switch in switches
-            if switch.nodes
-            for node in expand(switch.nodes)
-        }
+    racks = {
+        node: switch.name for switch in switches if switch.nodes for node in expand(switch.nodes)
     }
+    elevations: dict[str, schemas.RackElevation] = {
+        name: {"name": name, "row": "", "units": units, "nodes": []}
+        for name, units in units_of(spec.racks).items()
+    }
+    for line in spec.racks:
+        rack = elevations[line.name]
+        rack["row"] = rack["row"] or line.row or ""
+        for slot in slots_of(line, expand(line.nodes)):
+            rack["nodes"].append((slot.node, slot.unit, slot.height, slot.column, slot.across))
+            racks[slot.node] = line.name
+    return racks, list(elevations.values())
 
 
 @router.post("/corral/doctor/plan", response_model=schemas.StartedWork)

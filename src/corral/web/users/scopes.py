@@ -32,6 +32,7 @@ _READ: Final = (
     "GET /api/mine/hours",
     "GET /api/mine/efficiency",
     "GET /api/policy/accounts",
+    "GET /api/policy/limits",
     "GET /api/policy/qos",
     "GET /api/policy/reservations",
     "GET /api/policy/licenses",

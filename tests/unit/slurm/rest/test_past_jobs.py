@@ -182,3 +182,18 @@ def test_the_newest_are_kept_and_the_last_run_of_each() -> None:
     assert len(history.jobs) == past_jobs.MOST
     assert (history.jobs[0].id, history.jobs[0].state) == (1, "COMPLETED")
     assert not past_jobs.newest([job]).cut
+
+
+def test_comments_of_administrators_and_of_slurm_are_read() -> None:
+    """slurmctld has them next to each other, accounting in one record."""
+    ended = {"state": {"current": ["COMPLETED"]}}
+    past = {
+        "job_id": 5,
+        **ended,
+        "comment": {"administrator": "moved", "job": "mine", "system": "stage"},
+    }
+    now = {"job_id": 5, "job_state": ["RUNNING"], "comment": "mine"}
+    now |= {"admin_comment": "moved", "system_comment": "stage"}
+    for job in (read.past_job(past, 44), read.job(now, 44)):
+        comments = (job.comment, job.admin_comment, job.system_comment)
+        assert comments == ("mine", "moved", "stage")

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as gantt from "../../../../src/corral/web/static/js/cluster/gantt.js";
-import { notesOf, rowsOf } from "../../../../src/corral/web/static/js/cluster/timeline.js";
+import {
+  countWords,
+  jobsOn,
+  notesOf,
+  rowsOf,
+} from "../../../../src/corral/web/static/js/cluster/timeline.js";
 import { node } from "./records.js";
 /** @import { Timeline, TimelineJob } from "../../../../src/corral/web/static/js/api.js" */
 
@@ -150,4 +155,17 @@ test("what is missing is stated", () => {
   assert.match(notesOf(answer({ why: "slow" }))[0], /of earlier: slow/);
   assert.match(notesOf(answer({ why_no_past: "no accounting" }))[0], /not shown: no accounting/);
   assert.match(notesOf(answer({ cut: true, complete_from: 7200 }))[0], /before 1970-01-01 .*left/);
+});
+
+test("the number of jobs is that of the nodes that are shown", () => {
+  const data = answer({
+    jobs: [job({}), job({ id: 2, runs: [[2, 2]] }), job({ id: 3, runs: [[0, 0], [2, 2]] })], // prettier-ignore
+  });
+  const [n0, n1, old9] = data.nodes.map((name, place) => ({ name, place }));
+  assert.equal(jobsOn(data, [n0, n1, old9]), 3);
+  assert.equal(jobsOn(data, [n1]), 1);
+  assert.equal(jobsOn(data, [old9]), 2);
+  assert.equal(jobsOn(data, []), 0);
+  assert.match(countWords(data, [n1], 1), /^1 of 3 jobs on 1 of 3 nodes, /);
+  assert.match(countWords(data, [n0, n1, old9], 3), /^3 jobs, /);
 });

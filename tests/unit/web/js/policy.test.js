@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  meaningsOf,
   byHand,
   HowToChange,
   Limits,
@@ -75,4 +76,13 @@ test("where the file is not here it is stated who does what, for each tab", () =
   assert.match(steps("reservations"), /set back by the next corral up/);
   assert.doesNotMatch(steps("licenses"), /on a node/);
   assert.match(steps("scheduler"), /nothing to change/);
+});
+
+test("the limits that a table has are explained, and no others", () => {
+  const limits = [
+    { name: "GrpTRES", bounds: "together", means: "all jobs hold at most so much" },
+    { name: "MaxWall", bounds: "time limit of each job", means: "at most so long" },
+  ];
+  const words = texts(meaningsOf(limits, new Set(["MaxWall"])));
+  assert.equal(words, "time limit of each job (MaxWall) at most so long.");
 });

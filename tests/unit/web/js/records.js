@@ -53,6 +53,7 @@ const JOB = {
     workdir: "/shared",
     command: "",
     comment: "",
+    ...{ admin_comment: "", system_comment: "" },
     submit_line: "",
     ...{ tres_asked: "", group: "kim", wckey: "" },
   },
@@ -63,7 +64,15 @@ const JOB = {
 /** @type {Me} */
 export const ME = {
   ...{ user: "kim", role: "user", owner: false, ends: 0, cluster: "lab", clusters: [] },
-  ...{ corral: false, mine: false, figures: false, storage: [], node_kinds: [], job_kinds: [] },
+  ...{
+    corral: false,
+    mine: false,
+    figures: false,
+    storage: [],
+    racks: false,
+    node_kinds: [],
+    job_kinds: [],
+  },
 };
 
 /** @param {Partial<JobDetail>} change */

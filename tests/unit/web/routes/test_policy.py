@@ -11,6 +11,7 @@ import pytest
 
 from corral.errors import Code, CorralError
 from corral.plan.model import Plan
+from corral.slurm.policy import known_limits
 from corral.web import schemas
 from corral.web.routes import owner
 from corral.web.users.sessions import login_of
@@ -140,5 +141,18 @@ def test_without_the_file_or_for_others_nothing_is_changed(file: Path) -> None:
         write("name: [")
         async with Page(rest, spec=spec(), source=str(file)) as page:
             assert "has errors" in (await opened(page, rest))["why"]
+
+    run(work())
+
+
+def test_each_limit_has_a_sentence_for_all_who_look() -> None:
+    async def work() -> None:
+        async with Page(FakeRest()) as page:
+            assert (await page.get("policy/limits")).status_code == 401
+            await page.login()
+            limits = (await page.get("policy/limits")).json()["limits"]
+            assert [limit["name"] for limit in limits] == list(known_limits())
+            assert all(len(limit["means"].split()) > 5 for limit in limits)
+            assert not any(limit["means"].endswith(".") for limit in limits)
 
     run(work())

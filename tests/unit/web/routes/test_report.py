@@ -16,6 +16,7 @@ from corral.prove.model import CheckResult, Evidence, Proof, Verdict
 from corral.providers.cloud.budget import Spend
 from corral.spec.load import load_or_raise
 from corral.spec.sections.network import Switch, Topology
+from corral.spec.sections.racks import Rack
 from corral.web.routes import jobs, report
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
@@ -87,6 +88,52 @@ def test_cost_and_places(monkeypatch: pytest.MonkeyPatch) -> None:
             assert (await page.get("corral/cost")).json() == {"rented": False}
             racks = (await page.get("places")).json()["racks"]
             assert racks == {"node0": "rack1", "node1": "rack1", "node2": "rack2"}
+
+    run(work())
+
+
+def racked(*lines: Rack) -> dict[str, Any]:
+    switches = (Switch(name="leaf", nodes="node[0-3]"),)
+    laptop = load_or_raise(EXAMPLES / "laptop.yaml")
+    network = laptop.network.model_copy(update={"topology": Topology(switches=switches)})
+    return spec(network=network, racks=lines)
+
+
+A1 = Rack(name="a1", nodes="node[0-1]", unit=3, height=8, row="east")
+A1_TOP = Rack(name="a1", nodes="node2", unit=48, units=48)
+
+
+def test_places_have_the_racks_as_the_file_declares_them() -> None:
+    async def work() -> None:
+        async with Page(FakeRest(), spec=racked(A1, A1_TOP)) as page:
+            await owner(page)
+            assert (await page.get("me")).json()["racks"] is True
+            places = (await page.get("places")).json()
+            assert places["racks"] == dict.fromkeys(("node0", "node1", "node2"), "a1") | {
+                "node3": "leaf"
+            }
+            (rack,) = places["elevations"]
+            assert (rack["name"], rack["row"], rack["units"]) == ("a1", "east", 48)
+            low, high, top = rack["nodes"]
+            assert (low, high) == (["node0", 3, 8, 0, 1], ["node1", 11, 8, 0, 1])
+            assert top == ["node2", 48, 1, 0, 1]
+
+    run(work())
+
+
+def test_places_of_hidden_nodes_are_hidden() -> None:
+    """PrivateData=nodes: a user is shown the places of the nodes that Slurm shows."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        seen = {node["name"] for node in rest.bodies["nodes"]["body"]["nodes"]}
+        line = Rack(name="a1", nodes="node[0-9],gpu[0-9]", across=10)
+        async with Page(rest, spec=racked(line), private=True) as page:
+            await page.login()
+            places = (await page.get("places")).json()
+            (rack,) = places["elevations"]
+            assert {slot[0] for slot in rack["nodes"]} <= seen
+            assert places["racks"].keys() <= seen
 
     run(work())
 

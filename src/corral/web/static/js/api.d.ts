@@ -434,6 +434,8 @@ export interface JobDetail {
   workdir: string;
   command: string;
   comment: string;
+  admin_comment: string;
+  system_comment: string;
   group: string;
   wckey: string;
   dependency: string;
@@ -646,6 +648,18 @@ export interface Licenses {
   licenses: LicenseRow[];
 }
 
+/** A limit as sacctmgr calls it; bounds: what it bounds; means: what it does, in a sentence. */
+export interface LimitMeaning {
+  name: string;
+  bounds: string;
+  means: string;
+}
+
+/** All limits, in the order in which they are shown. */
+export interface LimitMeanings {
+  limits: LimitMeaning[];
+}
+
 /** One limit; resource is "" of one on jobs; value: seconds of ...Wall, minutes of ...Mins.
 
 ``bounds``: what it bounds, in words. */
@@ -847,6 +861,7 @@ export interface Me {
   mine: boolean;
   figures: boolean;
   storage: string[];
+  racks: boolean;
   node_kinds: ["good" | "busy" | "mix" | "warn" | "bad" | "off", string][];
   job_kinds: ["good" | "busy" | "mix" | "warn" | "bad" | "off", string][];
   csrf?: string;
@@ -1054,9 +1069,10 @@ export interface PendingReason {
   jobs: number;
 }
 
-/** The switch of each node. */
+/** Where nodes are: the rack of each, else its switch; and the racks, in the file's order. */
 export interface Places {
   racks: Record<string, string>;
+  elevations: RackElevation[];
 }
 
 /** What a profiled job recorded. */
@@ -1162,6 +1178,17 @@ export interface QuotaRow {
   cells: QuotaCell[];
   budgets: QuotaBudget[];
   more: LimitRow[];
+}
+
+/** A rack as the cluster file declares it.
+
+units: its height; row: "" for none; nodes: name, lowest unit from 1, units, column from 0, and
+columns next to each other. */
+export interface RackElevation {
+  name: string;
+  row: string;
+  units: number;
+  nodes: [string, number, number, number, number][];
 }
 
 /** Where one rank's time went, in milliseconds. */

@@ -2,7 +2,7 @@
 import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { SearchField } from "../lib/completion.js";
 import { nodeTest, nodeWords } from "../nodes/filter.js";
-import { Heat, SHARES } from "../nodes/heat.js";
+import { fittingCell, Heat, namedCell, SHARES } from "../nodes/heat.js";
 import { listen, live, loadNodes, now, watchFigures } from "../lib/event_stream.js";
 import { NodeBulk } from "../nodes/node_bulk.js";
 import { SPANS } from "../lib/spans.js";
@@ -12,6 +12,7 @@ import * as view from "../lib/view.js";
 /** @import { Cost, Counts, Head, LastProof, Me, NodeRow, Places, Proof } from "../api.js" */
 /** @import { Past } from "../lib/curves.js" */
 /** @import { Kind } from "../lib/view.js" */
+/** @import { Cell } from "../nodes/heat.js" */
 
 const { atLeast, badge, bar, el, gib, known, leadsTo, many, nodeBadge, since } = view;
 const { Table, warmth, formatted } = view;
@@ -24,11 +25,31 @@ const MOST_POINTS = 3600;
 const FIRST_PLOT_S = 20;
 // Made once: localeCompare with options makes a collator at each call, 0.6 s for 10,000 nodes.
 const { compare } = new Intl.Collator("en", { numeric: true });
-const USUAL = { filter: "", grouping: "partition", colouring: "state", span: "day" };
+/** @type {[string, string][]} */
+const VIEWS = [
+  ["map", "as a map"],
+  ["table", "as a table"],
+  ["racks", "in racks"],
+];
+const GROUP_HEAD_PX = 64; // title and line of a heat map
+const CARD_PX = 215;
+const CARDS_GAP_PX = 11;
+const LEAST_GROUP_PX = 260;
+const SQUARE_PX = 16;
+const LIST = { order: "node", page: "1", fold: "" };
+const USUAL = {
+  ...{ filter: "", grouping: "partition", colouring: "state", span: "day", view: "map" },
+  ...LIST,
+};
+/** How the address calls each choice. @type {Record<keyof typeof USUAL, string>} */
+const KEYS = {
+  ...{ filter: "filter", grouping: "by", colouring: "show", span: "span", view: "view" },
+  ...{ order: "order", page: "page", fold: "fold" },
+};
 // What the address chooses; a link back to the page has the address that it had last.
 const chosen = { ...USUAL };
-/** @type {Record<string, string> | null} */
-let racks = null;
+/** @type {Places | null} */
+let places = null;
 
 /**
  * One more point: what is in use stays so until it changes. Where nothing has changed the last point
@@ -156,7 +177,9 @@ export function groupsOf(node, grouping) {
     state: () => [node.state.toLowerCase()],
     island: () => [node.island || "no island"],
     rack: () => [
-      racks?.[node.name] || node.features.find((feature) => /^rack/i.test(feature)) || "no rack",
+      places?.racks[node.name] ||
+        node.features.find((feature) => /^rack/i.test(feature)) ||
+        "no rack",
     ],
     feature: () => (node.features.length ? node.features : ["no feature"]),
   };
@@ -271,23 +294,45 @@ export function groupWords(nodes) {
   return `${many(nodes.length, "node")}, ${counted} of ${formatted(all)} GPUs in use`;
 }
 
-/** @param {{ name: string, nodes: NodeRow[], count: number }} props */
-function Group({ name, nodes, count }) {
-  const cards = nodes.length <= CARDS && count <= ALL_CARDS;
-  const label = name || "all";
-  const { colouring, filter } = chosen;
+/**
+ * How wide a group is where others are next to it, as CSS; "" for a complete row.
+ * @param {number} count its nodes
+ * @param {number} each pixels of one, with the space around it
+ */
+export function basisOf(count, each = SQUARE_PX) {
+  const wide = Math.max(LEAST_GROUP_PX, Math.ceil(count * each) + 1);
+  return wide > 2 * LEAST_GROUP_PX + CARD_PX ? "" : `min(100%, ${wide}px)`;
+}
+
+/** @param {{ nodes: NodeRow[] }} props */
+const Cards = ({ nodes }) =>
+  el(
+    "div",
+    { class: "nodes" },
+    nodes.map((node) => h(Card, { key: node.name, node })),
+  );
+
+/**
+ * @typedef {object} GroupProps
+ * @property {string} name
+ * @property {NodeRow[]} nodes
+ * @property {boolean} cards
+ * @property {boolean} listed its nodes are below the heat map, too
+ * @property {boolean} alone it has complete rows
+ * @property {Cell} [cell] of its heat map
+ * @param {GroupProps} props
+ */
+function Group({ name, nodes, cards, listed, alone, cell }) {
+  const { colouring } = chosen;
+  const each = cards ? CARD_PX + CARDS_GAP_PX : cell?.wide;
+  const flexBasis = alone || listed ? "" : basisOf(nodes.length, each);
+  const heat = { nodes, label: name || "all", colouring, figures: now.figures, cell };
   return el(
     "section",
-    null,
+    { style: { flexBasis: flexBasis || "100%" } },
     name && el("h3", null, name, el("span", { class: "dim" }, `  ${groupWords(nodes)}`)),
-    cards
-      ? el(
-          "div",
-          { class: "nodes" },
-          nodes.map((node) => h(Card, { key: node.name, node })),
-        )
-      : h(Heat, { nodes, label, colouring, figures: now.figures }),
-    !cards && count <= LISTED && filter ? h(NodeTable, { nodes }) : null,
+    cards ? h(Cards, { nodes }) : h(Heat, heat),
+    listed ? h(NodeTable, { nodes }) : null,
   );
 }
 
@@ -323,9 +368,21 @@ const Legend = ({ words, kinds }) =>
     ),
   );
 
+/**
+ * Parts of the card that the first view does not need.
+ * @typedef {{ NodeList: typeof import("../nodes/node_list.js").NodeList } | null} ListModule
+ * @typedef {{ Racks: typeof import("../nodes/racks.js").Racks } | null} RacksModule
+ * @typedef {{ list: ListModule, racks: RacksModule, full: { width: number, height: number } | null }} NodesState
+ * full: the screen's size, where the card fills it
+ */
+
 /** Nodes with their filter; drawn again when nodes change, not at each news of jobs.
- * @extends {Component<{ me: Me }>} */
+ * @extends {Component<{ me: Me }, NodesState>} */
 class NodesCard extends Component {
+  /** @type {NodesState} */
+  state = { list: null, racks: null, full: null };
+  /** @type {{ current: HTMLElement | null }} */
+  box = createRef();
   /** @type {(() => void)[]} */
   stops = [];
   /** @type {ReturnType<typeof setTimeout> | undefined} */
@@ -339,49 +396,60 @@ class NodesCard extends Component {
   };
 
   // A page's news of jobs are not this card's: it draws itself when nodes change.
-  shouldComponentUpdate() {
-    return false;
+  /** @param {{ me: Me }} _next @param {NodesState} state */
+  shouldComponentUpdate(_next, state) {
+    return state !== this.state;
   }
 
   componentDidMount() {
     this.stops = [listen("nodes", this.later), watchFigures(this.props.me, this.later)];
+    document.addEventListener("fullscreenchange", this.filled);
+    window.addEventListener("resize", this.filled);
     if (!now.loaded) loadNodes().then(() => this.forceUpdate(), view.complain);
-    if (chosen.grouping === "rack" && !racks) this.place().then(this.later);
+    this.need().then(this.later, view.complain);
   }
 
   componentWillUnmount() {
     clearTimeout(this.wait);
+    document.removeEventListener("fullscreenchange", this.filled);
+    window.removeEventListener("resize", this.filled);
     for (const stop of this.stops) stop();
   }
 
-  /** @param {string} grouping */
-  group = async (grouping) => {
-    chosen.grouping = grouping;
-    keepChoice();
-    await this.place();
-    this.forceUpdate();
+  filled = () => {
+    const full = this.box.current !== null && document.fullscreenElement === this.box.current;
+    if (!full && !this.state.full) return;
+    this.setState({ full: full ? { width: innerWidth, height: innerHeight } : null });
   };
 
-  /** Asks for the racks once they are needed. */
-  async place() {
-    if (chosen.grouping !== "rack" || racks) return;
-    /** @type {Places} */
-    const places = await call("places").catch(() => ({ racks: {} }));
-    racks = places.racks;
+  fill = () => {
+    if (document.fullscreenElement) document.exitFullscreen();
+    else this.box.current?.requestFullscreen().catch(view.complain);
+  };
+
+  /** Loads what is needed to show what is chosen: the place of each node, a module. */
+  async need() {
+    const { view: as, grouping } = chosen;
+    if (as === "table") this.setState({ list: await import("../nodes/node_list.js") });
+    if (as === "racks") this.setState({ racks: await import("../nodes/racks.js") });
+    const placed = as === "racks" || (as === "map" && grouping === "rack");
+    if (!placed || places) return;
+    places = await call("places").catch(() => ({ racks: {}, elevations: [] }));
   }
 
-  /** @param {"filter" | "colouring"} what */
-  choose = (what) => (/** @type {string} */ value) => {
-    chosen[what] = value;
+  /** @param {Partial<typeof chosen>} change */
+  choose = async (change) => {
+    Object.assign(chosen, change);
     keepChoice();
+    if ("view" in change || "grouping" in change) await this.need().catch(view.complain);
     this.forceUpdate();
   };
 
-  /** @param {number} count */
-  controls(count) {
-    const filtered = this.choose("filter");
+  /** @param {boolean} coloured whether there is a map or racks with colours */
+  controls(coloured) {
     const search = h(SearchField, {
-      ...{ value: chosen.filter, type: filtered, label: "Filter nodes" },
+      ...{ value: chosen.filter, label: "Filter nodes" },
+      type: (filter) => this.choose({ filter, page: "1" }),
       placeholder: "filter: state=drain partition=main gpus>0 node[0-9]",
       words: () => nodeWords(now.nodes.values()),
     });
@@ -389,16 +457,22 @@ class NodesCard extends Component {
     const groups = GROUPS.map((name) => [name, name === "none" ? "no groups" : `by ${name}`]);
     /** @type {[string, string][]} */
     const shown = ["state", ...Object.keys(SHARES)].map((name) => [name, `show ${name}`]);
-    const { grouping: value, colouring } = chosen;
+    const { grouping, colouring, view: as } = chosen;
+    const views = VIEWS.filter(([name]) => name !== "racks" || this.props.me.racks || as === name);
     return [
       search,
-      h(Choice, { label: "Group nodes by", value, options: groups, onChange: this.group }),
       h(Choice, {
-        label: "What the heat map shows",
-        value: colouring,
-        options: shown,
-        onChange: this.choose("colouring"),
-        hidden: count <= CARDS,
+        ...{ label: "Show nodes", value: as, options: views },
+        onChange: (name) => this.choose({ view: name }),
+      }),
+      h(Choice, {
+        ...{ label: "Group nodes by", value: grouping, options: groups, hidden: as !== "map" },
+        onChange: (name) => this.choose({ grouping: name }),
+      }),
+      h(Choice, {
+        ...{ label: "What the heat map shows", value: colouring, options: shown },
+        onChange: (name) => this.choose({ colouring: name }),
+        hidden: !coloured,
       }),
     ];
   }
@@ -413,28 +487,90 @@ class NodesCard extends Component {
     return h(NodeBulk, { nodes: [...now.nodes.values()].filter(test) });
   }
 
+  /** @param {[string, NodeRow[]][]} groups @param {number} count */
+  map(groups, count) {
+    const { full } = this.state;
+    const named = namedCell(groups.flatMap(([, nodes]) => nodes.map(({ name }) => name)));
+    const head = this.box.current?.querySelector(".row")?.clientHeight ?? 0;
+    const place = full && {
+      ...{ width: full.width - 48, height: full.height - 2 * head - 72, head: GROUP_HEAD_PX },
+    };
+    const counts = groups.map(([, nodes]) => nodes.length);
+    const cell = place ? fittingCell(counts, named, place) : named;
+    return groups.map(([name, nodes]) => {
+      const cards = !full && nodes.length <= CARDS && count <= ALL_CARDS;
+      const listed = !cards && !full && count <= LISTED && chosen.filter !== "";
+      const alone = groups.length === 1 || Boolean(full);
+      return h(Group, { key: name, name, nodes, cards, listed, alone, cell });
+    });
+  }
+
+  /** @param {(node: NodeRow) => boolean} test */
+  table(test) {
+    const { list } = this.state;
+    if (!list) return el("p", { class: "dim" }, "Loading…");
+    const { order, page, fold } = chosen;
+    const nodes = [...now.nodes.values()].filter(test);
+    return h(list.NodeList, { nodes, order, page, fold, choose: this.choose });
+  }
+
+  /** @param {(node: NodeRow) => boolean} test */
+  inRacks(test) {
+    const { racks, full } = this.state;
+    if (!racks || !places) return el("p", { class: "dim" }, "Loading…");
+    const place = full && { width: full.width - 48, height: full.height - 190 };
+    const { colouring } = chosen;
+    const { nodes, figures } = now;
+    return h(racks.Racks, {
+      ...{ elevations: places.elevations, nodes, figures, test, colouring, full: place },
+    });
+  }
+
+  /** @param {Partial<Record<Kind, number>>} kinds */
+  above(kinds) {
+    const { full } = this.state;
+    const words = full ? "Leave the full screen" : "Full screen";
+    const button = el("button", { class: "small", onClick: this.fill }, words);
+    return el(
+      "div",
+      { class: "row" },
+      h(Legend, { words: this.props.me.node_kinds, kinds }),
+      document.fullscreenEnabled ? button : null,
+    );
+  }
+
   render() {
     const { test, wrong } = nodeTest(chosen.filter);
     const { groups, kinds, count } = arranged(now.nodes.values(), test, chosen.grouping);
+    const { view: as } = chosen;
     const none = now.loaded ? "No node matches." : "Asking Slurm…";
-    return view.card(
-      "Nodes",
-      [
-        el(
-          "div",
-          { class: "row" },
-          this.controls(count),
-          el("span", { class: "reason", role: "status" }, wrong),
-        ),
-        this.bulk(test, count),
-        el(
-          "div",
-          { class: "groups" },
-          count ? null : el("p", { class: "dim" }, none),
-          groups.map(([name, nodes]) => h(Group, { key: name, name, nodes, count })),
-        ),
-      ],
-      h(Legend, { words: this.props.me.node_kinds, kinds }),
+    const coloured =
+      as === "racks" || (as === "map" && (count > CARDS || this.state.full !== null));
+    /** @type {Record<string, () => ComponentChildren>} */
+    const views = {
+      map: () => this.map(groups, count),
+      table: () => this.table(test),
+      racks: () => this.inRacks(test),
+    };
+    const content = [
+      el(
+        "div",
+        { class: "row" },
+        this.controls(coloured),
+        el("span", { class: "reason", role: "status" }, wrong),
+      ),
+      this.bulk(test, count),
+      el(
+        "div",
+        { class: "groups" },
+        count ? null : el("p", { class: "dim" }, none),
+        count ? views[as]() : null,
+      ),
+    ];
+    return el(
+      "div",
+      { class: "nodes-card", ref: this.box },
+      view.card("Nodes", content, this.above(kinds)),
     );
   }
 }
@@ -502,23 +638,36 @@ class Timeline extends Component {
  * @param {URLSearchParams} query
  */
 function takeChoice(query) {
+  /** What an address may have of each. @type {Record<keyof typeof chosen, (text: string) => boolean>} */
+  const takes = {
+    filter: () => true,
+    grouping: (by) => GROUPS.includes(by),
+    colouring: (show) => show === "state" || Object.hasOwn(SHARES, show),
+    span: (span) => SPANS.includes(span),
+    view: (as) => VIEWS.some(([name]) => name === as),
+    order: () => true,
+    page: (page) => /^[1-9]\d{0,4}$/.test(page),
+    fold: (fold) => fold === "alike",
+  };
   Object.assign(chosen, USUAL);
-  const { filter, by, show, span } = Object.fromEntries(query);
-  if (filter !== undefined) chosen.filter = filter;
-  if (GROUPS.includes(by)) chosen.grouping = by;
-  if (show === "state" || Object.hasOwn(SHARES, show ?? "")) chosen.colouring = show;
-  if (SPANS.includes(span)) chosen.span = span;
+  for (const [name, key] of Object.entries(KEYS)) {
+    const text = query.get(key);
+    const of = /** @type {keyof typeof chosen} */ (name);
+    if (text !== null && takes[of](text)) chosen[of] = text;
+  }
 }
 
+/** @param {typeof chosen} choice */
+const inAddress = (choice) =>
+  Object.fromEntries(
+    Object.entries(KEYS).map(([name, key]) => [
+      key,
+      choice[/** @type {keyof typeof chosen} */ (name)],
+    ]),
+  );
+
 function keepChoice() {
-  const { filter, grouping: by, colouring: show, span } = chosen;
-  const usual = {
-    filter: USUAL.filter,
-    by: USUAL.grouping,
-    show: USUAL.colouring,
-    span: USUAL.span,
-  };
-  view.keepAddress(view.addressOf("cluster", { filter, by, show, span }, usual));
+  view.keepAddress(view.addressOf("cluster", inAddress(chosen), inAddress(USUAL)));
 }
 
 /** @extends {Component<{ me: Me, args: string[], query: URLSearchParams }, ClusterState>} */

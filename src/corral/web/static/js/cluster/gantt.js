@@ -1,7 +1,7 @@
 // A row per node and a bar per job over time, on one canvas that shows the rows in sight: 10,000
 // nodes are no more elements than ten.
 import { createRef } from "../../vendor/preact.mjs";
-import { Drawing, resize } from "../lib/canvas.js";
+import { Drawing, linked, resize } from "../lib/canvas.js";
 import { clock, colour, el, many, span } from "../lib/view.js";
 /** @import { Timeline, TimelineJob } from "../api.js" */
 /** @typedef {{ name: string, place: number }} Row place: its position in the answer's nodes */
@@ -202,7 +202,8 @@ const NAMES = /** @type {const} */ ([
 ]);
 
 /**
- * @typedef {{ rows: Row[], data: Timeline, mine: string }} GanttProps
+ * @typedef {{ rows: Row[], data: Timeline, mine: string, count: number }} GanttProps
+ * count: jobs on these rows
  * @extends {Drawing<GanttProps, { at: Place, under: Place | null }>}
  */
 export class Gantt extends Drawing {
@@ -395,18 +396,19 @@ export class Gantt extends Drawing {
     return bar < 0 ? null : { row, bar };
   }
 
-  /** @param {Place | null} place */
-  open(place) {
-    if (!place || !this.props.rows[place.row]) return;
+  /** What a place leads to, behind #; "" for nothing. @param {Place | null} place */
+  address(place) {
+    if (!place || !this.props.rows[place.row]) return "";
     const job = this.job(place);
-    location.hash = job ? `job/${job.id}` : `node/${this.props.rows[place.row].name}`;
+    return job ? `job/${job.id}` : `node/${this.props.rows[place.row].name}`;
   }
 
   /** @param {KeyboardEvent} event */
   pressed = (event) => {
     const { at } = this.state;
     const scroller = this.scroller.current;
-    if (event.key === "Enter") this.open(at);
+    const address = this.address(at);
+    if (event.key === "Enter" && address) location.hash = address;
     if (!scroller || event.ctrlKey || event.metaKey || event.altKey) return;
     const seen = Math.max(1, Math.floor((scroller.clientHeight - AXIS) / ROW));
     const bars = (/** @type {number} */ row) => this.lanes(row).bars;
@@ -420,6 +422,7 @@ export class Gantt extends Drawing {
     this.setState({ at: next, under: null });
   };
 
+  // Also as a button goes down: the rows may have been scrolled below a pointer that stayed.
   /** @param {MouseEvent} event */
   pointed = (event) => {
     const under = this.under(event);
@@ -428,7 +431,7 @@ export class Gantt extends Drawing {
   };
 
   render() {
-    const { rows, data } = this.props;
+    const { rows, data, count } = this.props;
     const { at, under } = this.state;
     const place = under ?? at;
     const line = lineOf(
@@ -437,7 +440,7 @@ export class Gantt extends Drawing {
       this.lanes(place.row).bars,
       data.to,
     );
-    const counts = `${many(rows.length, "node")}, ${many(data.jobs.length, "job")}`;
+    const counts = `${many(rows.length, "node")}, ${many(count, "job")}`;
     const label = `${counts}. Up and Down go from node to node, Left and Right from job to job, Enter opens one`;
     const height = AXIS + rows.length * ROW;
     const canvas = el("canvas", {
@@ -453,9 +456,10 @@ export class Gantt extends Drawing {
       onBlur: this.soon,
       onMouseMove: this.pointed,
       onMouseLeave: () => this.setState({ under: null }),
-      onClick: (event) => this.open(this.under(event)),
+      onMouseDown: this.pointed,
     });
-    const room = el("div", { class: "gantt-room", style: { height: `${height}px` } }, canvas);
+    const link = linked(canvas, this.address(under));
+    const room = el("div", { class: "gantt-room", style: { height: `${height}px` } }, link);
     return [
       el("div", { class: "tip mono", role: "status" }, line),
       el(

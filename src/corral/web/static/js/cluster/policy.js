@@ -2,7 +2,7 @@
 import { Component, h } from "../../vendor/preact.mjs";
 import { mineOf } from "../jobs/links.js";
 import { limitLines, limitText } from "../lib/limits.js";
-import { Latest } from "../lib/server.js";
+import { call, Latest } from "../lib/server.js";
 import * as view from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
 /** @import * as api from "../api.js" */
@@ -10,7 +10,7 @@ import * as view from "../lib/view.js";
 /** @import { Refused } from "../lib/server.js" */
 
 const { addressOf, badge, barred, clock, el, fact, formatted, keepAddress, leadsTo, many } = view;
-const { clockAgo, since, span, Table } = view;
+const { clockAgo, Loaded, since, span, Table } = view;
 const AGAIN_MS = 15000;
 const MOST = 200;
 /** @type {[string, string][]} */
@@ -75,6 +75,47 @@ export function Limits({ limits, unreported = [], declared }) {
     : null;
   return el("ul", { class: "plain limits" }, lines, rest);
 }
+
+/** What the limits of a table mean; asked for once somebody opens it.
+ * @extends {Component<{ limits: LimitRow[] }, { open: boolean }>} */
+export class Meanings extends Component {
+  state = { open: false };
+
+  toggled = (/** @type {Event} */ event) => {
+    const { open } = /** @type {HTMLDetailsElement} */ (event.currentTarget);
+    this.setState({ open });
+  };
+
+  render() {
+    const names = new Set(this.props.limits.map(({ name }) => name));
+    if (!names.size) return null;
+    const load = () => call("policy/limits");
+    return el(
+      "details",
+      { onToggle: this.toggled },
+      el("summary", null, "What the limits mean"),
+      this.state.open
+        ? h(Loaded, {
+            load,
+            view: (/** @type {api.LimitMeanings} */ data) => meaningsOf(data.limits, names),
+          })
+        : null,
+    );
+  }
+}
+
+/**
+ * @param {api.LimitMeaning[]} limits
+ * @param {ReadonlySet<string>} names those that are shown
+ */
+export const meaningsOf = (limits, names) =>
+  el(
+    "dl",
+    { class: "facts" },
+    limits
+      .filter(({ name }) => names.has(name))
+      .map(({ name, bounds, means }) => fact(`${bounds} (${name})`, `${means}.`)),
+  );
 
 const handBadge = () => badge("by hand", "warn");
 
@@ -256,6 +297,7 @@ export function AccountsView({ data, q, owner, me }) {
       "Usage is of all accounts together, old usage counted less; fair share is 0 to 1, the higher the sooner ",
       "jobs start. Limits of each job that an account above sets hold below it too and are listed there.",
     ),
+    h(Meanings, { key: "meanings", limits: rows.flatMap(({ limits }) => limits) }),
   ];
 }
 
@@ -315,6 +357,7 @@ export function QosView({ data, q, owner }) {
       h(Table, { heads: withOwner(heads, owner) }, lines),
     ),
     rows.length ? null : el("p", { key: "none", class: "dim" }, "No QOS matches."),
+    h(Meanings, { key: "meanings", limits: rows.flatMap(({ limits }) => limits) }),
   ];
 }
 

@@ -42,8 +42,34 @@ export function rowsOf(data, nodes, { q, nodes: which }) {
   return { rows, wrong };
 }
 
+/**
+ * How many jobs ran on the nodes that are shown.
+ * @param {Timeline} data
+ * @param {Row[]} rows
+ */
+export function jobsOn({ jobs, nodes }, rows) {
+  const before = new Array(nodes.length + 1).fill(0); // shown nodes before each position
+  for (const { place } of rows) before[place + 1] = 1;
+  for (let i = 0; i < nodes.length; i += 1) before[i + 1] += before[i];
+  return jobs.filter(({ runs }) => runs.some(([a, b]) => before[b + 1] > before[a])).length;
+}
+
 /** @param {number} at */
 const minute = (at) => clock(at).slice(0, 16);
+
+/**
+ * How many jobs and nodes are shown, of how many.
+ * @param {Timeline} data
+ * @param {Row[]} rows
+ * @param {number} count jobs on these rows
+ */
+export function countWords({ jobs, nodes, from, to }, rows, count) {
+  const [of, all] = [rows.length < nodes.length, many(jobs.length, "job")];
+  const words = of
+    ? `${formatted(count)} of ${all} on ${formatted(rows.length)} of ${many(nodes.length, "node")}`
+    : all;
+  return `${words}, ${minute(from)} to ${minute(to)}`;
+}
 
 /**
  * What is missing of an answer, in sentences.
@@ -143,16 +169,26 @@ export class TimelinePage extends Component {
     ];
   }
 
-  /** @param {Timeline} data @param {Row[]} rows */
-  content(data, rows) {
+  /** @param {Timeline} data @param {Row[]} rows @param {number} count */
+  plot(data, rows, count) {
     const { me } = this.props;
     const { chosen } = this.state;
     if (!rows.length && data.known) {
       const none =
         chosen.nodes === "used" && !chosen.q ? "No job ran in this time." : "No node matches.";
-      return el("p", { class: "dim" }, none);
+      return el("p", { key: "none", class: "dim" }, none);
     }
-    return h(Gantt, { key: "gantt", rows, data, mine: chosen.jobs === "mine" ? me.user : "" });
+    const mine = chosen.jobs === "mine" ? me.user : "";
+    return h(Gantt, { key: "gantt", rows, data, mine, count });
+  }
+
+  /** @param {Timeline} data @param {Row[]} rows */
+  content(data, rows) {
+    const count = jobsOn(data, rows);
+    return [
+      this.plot(data, rows, count),
+      el("p", { key: "count", class: "dim" }, countWords(data, rows, count)),
+    ];
   }
 
   render() {
@@ -186,12 +222,6 @@ export class TimelinePage extends Component {
       data && shown
         ? this.content(data, shown.rows)
         : wrong || el("p", { class: "dim" }, "Loading…"),
-      data &&
-        el(
-          "p",
-          { class: "dim" },
-          `${many(data.jobs.length, "job")}, ${minute(data.from)} to ${minute(data.to)}`,
-        ),
     );
   }
 }

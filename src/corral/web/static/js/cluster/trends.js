@@ -10,9 +10,11 @@ import { el } from "../lib/view.js";
 /** @type {Kind[]} */
 const KINDS = [
   { what: "nodes", title: "Nodes", scale: 1 },
+  { what: "node_states", title: "Nodes by state", scale: 1 },
   { what: "gpus", title: "GPUs", scale: 1 },
   { what: "cpus", title: "CPUs", scale: 1 },
   { what: "queue", title: "Jobs", scale: 1 },
+  { what: "job_states", title: "Jobs by state", scale: 1 },
   { what: "power", title: "Power, kW", scale: 1 / 1000 },
 ];
 const AGAIN_MS = 60000;

@@ -154,6 +154,8 @@ export function JobFacts({ job, me, at = Date.now() / 1000, use = null }) {
     fact("output", code(job.stdout)),
     fact("submitted by", code(job.submit_line)),
     fact("comment", job.comment),
+    fact("administrator's comment", job.admin_comment),
+    fact("Slurm's comment", job.system_comment),
   );
 }
 

@@ -1,6 +1,8 @@
 // A component that is drawn on a canvas: again when its size, the theme or what it shows changes,
 // while it is in view or near it. Of 10,000 nodes by rack there are hundreds of canvases.
 import { Component, createRef } from "../../vendor/preact.mjs";
+import { el } from "./view.js";
+/** @import { VNode } from "preact" */
 
 /**
  * @template P
@@ -87,3 +89,11 @@ export function resize(canvas, pen, width, height) {
   canvas.style.height = `${height}px`;
   pen.scale(ratio, ratio);
 }
+
+/**
+ * A canvas as a link to what is under the pointer: the browser's own ways to open one work there.
+ * @param {VNode} canvas
+ * @param {string} address behind #; "": there is nothing under the pointer
+ */
+export const linked = (canvas, address) =>
+  el("a", { class: "over", href: address ? `#${address}` : undefined, draggable: false }, canvas);

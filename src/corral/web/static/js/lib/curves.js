@@ -26,8 +26,13 @@ const KINDS = [
   { what: "cpus", title: "Processors in use", scale: 1 },
 ];
 const INKS = ["busy", "accent", "mix", "warn", "bad", "good"];
-/** Colours of what waits or is out of service. @type {Record<string, string>} */
-const OWN = { drained: "bad", pending: "warn" };
+/** Colours of states, as of nodes and jobs elsewhere. @type {Record<string, string>} */
+const OWN = {
+  ...{ idle: "good", mixed: "mix", allocated: "busy", down: "bad", other: "off" },
+  ...{ drained: "warn", draining: "accent", maintenance: "text", "powered down": "off" },
+  ...{ pending: "warn", running: "busy", completed: "good", failed: "bad", cancelled: "off" },
+  ...{ suspended: "mix", completing: "accent" },
+};
 const MOST = 12;
 /** Room for half of the last time at the right. @type {uPlot.Padding} */
 const PADDING = [null, 28, null, null];
