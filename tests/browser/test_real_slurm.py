@@ -137,9 +137,9 @@ def test_a_script_with_options_that_the_rest_api_lacks_goes_by_sbatch(
         ):
             assert words in job, job
         assert "ArrayJobId" not in job
-        wrong = {**body, "script": LACKING.replace("--mem=64M", "--qos=none-such")}
+        wrong = {**body, "script": LACKING.replace("--mem=64M", "-p none-such")}
         refused = http.post("jobs", json=wrong).json()["error"]
-        assert (refused["code"], list(refused["fields"])) == ("slurm-refused", ["qos"])
+        assert (refused["code"], list(refused["fields"])) == ("slurm-refused", ["partition"])
     corral(terminal, "revoke", "scripts", "--yes")
 
 

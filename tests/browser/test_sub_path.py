@@ -57,7 +57,7 @@ class Proxy(BaseHTTPRequestHandler):
     do_GET = do_POST = _passed  # noqa: N815  # the library's names
 
     def log_message(self, format: str, *args: object) -> None:  # its name
-        """Nothing."""
+        """Standard error is for what goes wrong."""
 
 
 @contextmanager

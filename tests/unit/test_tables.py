@@ -508,7 +508,7 @@ NO_TABLES = {
         "variables.py: VARIABLES", "variables.py: IN_JOBS",
     },
     "fields of a job that slurmrestd's form has": {"jobs/rest/submission.py: CARRIED"},
-    "fields next to a script on the page, by sbatch's option": {"web/routes/jobs.py: _SAME"},
+    "fields next to a script on the page, by sbatch's option": {"web/routes/scripts.py: OPTIONS"},
     "algorithms that the page takes of a login provider": {"web/login/oidc.py: ALGORITHMS"},
     "commands and options that are run, and columns that are asked for": {
         "agents/notify/mail_prog.py: NAMES", "agents/notify/send.py: FORMAT",

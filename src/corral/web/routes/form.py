@@ -45,7 +45,7 @@ from corral.web.routes.jobs import (
 )
 from corral.web.routes.my_work import limits_of
 from corral.web.routes.policy import asked
-from corral.web.routes.scripts import Script, fields_of_script, submission_of
+from corral.web.routes.scripts import Script, fields_of_script, known_here, submission_of
 from corral.web.slurm.arrays import TASKS, all_tasks
 from corral.web.slurm.choices import (
     Charge,
@@ -352,19 +352,15 @@ async def why_no_form(state: State, session: Session) -> str:
     People of the cluster file do. Others, of a directory or whom Slurm alone knows, where the
     controller knows them and accounting has an association of theirs.
     """
-    spec, own = state.spec, state.own
-    if spec is None or own is None:
+    spec = state.spec
+    if spec is None or state.own is None:
         return elsewhere().message
     if session.user in {user.name for user in users_of(spec)}:
         return ""
     if not re.fullmatch(USER_NAME.pattern, session.user):
         return f"a job by form takes no user name such as {session.user}"
 
-    async def ask() -> bool:
-        async with state.questions.turn(session.user):
-            return await own.known(session.login)
-
-    known = await state.responses.get(("known", session.user), KEEP_S, ask)
+    known = await known_here(state, session)
     if known.value is None:
         return f"whether the cluster knows {session.user} is unknown: {known.why}"
     if not known.value:

@@ -38,6 +38,7 @@ from corral.slurm.tres import asked
 from corral.web import schemas
 from corral.web.routes.jobs import audited, own_commands
 from corral.web.slurm.commands import ByCommands
+from corral.web.slurm.response_cache import CachedResponse
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
 
@@ -46,9 +47,21 @@ KEEP_S: Final = 60.0
 """Whether the controller knows a user is kept so long."""
 
 FieldName = Literal[
-    "name", "workdir", "partition", "account", "qos", "nodes", "gpus", "memory", "minutes",
-    "array", "begin", "exclusive", "output", "mail",
-]  # fmt: skip
+    "name",
+    "workdir",
+    "partition",
+    "account",
+    "qos",
+    "nodes",
+    "gpus",
+    "memory",
+    "minutes",
+    "array",
+    "begin",
+    "exclusive",
+    "output",
+    "mail",
+]
 """A field next to a script."""
 OPTIONS: Final[Mapping[FieldName, tuple[str, ...]]] = MappingProxyType(
     {
@@ -336,16 +349,18 @@ async def _by_command(state: State, session: Session, job: Submission) -> int:
 
 async def may_sbatch(state: State, session: Session) -> bool:
     """Whether commands can be run here as the session's user."""
-    own = state.own
-    if own is None:
-        return False
+    return state.own is not None and bool((await known_here(state, session)).value)
+
+
+async def known_here(state: State, session: Session) -> CachedResponse[bool]:
+    """Whether the controller knows the session's user; why that is unknown."""
+    own = own_commands(state)
 
     async def ask() -> bool:
         async with state.questions.turn(session.user):
             return await own.known(session.login)
 
-    known = await state.responses.get(("known", session.user), KEEP_S, ask)
-    return bool(known.value)
+    return await state.responses.get(("known", session.user), KEEP_S, ask)
 
 
 @contextmanager
