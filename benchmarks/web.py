@@ -372,7 +372,8 @@ async def row_of(http: httpx.AsyncClient, job: int) -> dict[str, Any]:
 async def private(url: str, slurm: str, pid: int, size: Size, users: int) -> dict[str, Any]:
     """Calls, news and memory where each user has an own poller."""
     figures: dict[str, Any] = {}
-    limits = httpx.Limits(max_connections=20)
+    # The server closes what is quiet for 5 s, and the logins of many users take longer.
+    limits = httpx.Limits(max_connections=20, keepalive_expiry=2)
     sessions = [httpx.AsyncClient(base_url=url, limits=limits, timeout=120) for _ in range(users)]
     begin = time.monotonic()
     for number, http in enumerate(sessions):
@@ -601,7 +602,7 @@ def main() -> None:
     hidden = bool(args.private)
     with (
         player(args.nodes, args.jobs, private=hidden) as slurm,
-        page(slurm, private=hidden) as (server, url),
+        page(slurm, private={"jobs"} if hidden else ()) as (server, url),
     ):
         print(f"{'load before':50} {Path('/proc/loadavg').read_text().split()[0]}")
         work = (

@@ -67,6 +67,7 @@ class Helper:
             "environments": self.environments.as_dict(),
             "known": {"ok": True},
             "submit": {"id": 1},
+            "submit-script": {"id": 1},
             "expected": self.expected,
             "script-expected": self.expected,
         }

@@ -45,7 +45,8 @@ def test_a_script_with_the_options_of_its_command_line(
     assert page.input_value("input[name=name]") == "train"
     assert page.input_value("input[name=workdir]") == at.job(1)["current_working_directory"]
     assert "not carried over from the command line: --export=ALL,A=1" in page.inner_text(".notes")
-    assert "--gres=gpu:h200:4" in page.inner_text("form")
+    assert page.input_value("input[name=gpus]") == "h200:4"
+    assert page.input_value("input[name=memory]") == "64G"
     shoot(page, "again-script")
     page.set_viewport_size({"width": 390, "height": 800})
     assert page.evaluate("document.scrollingElement.scrollWidth") <= 390

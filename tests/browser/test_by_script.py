@@ -56,7 +56,7 @@ def test_a_script_is_asked_when_it_would_start(at: Desk, shoot: Callable[[Any, s
     page.wait_for_selector("p[role=status] >> text=in 2 h 1 min on node[1-2]")
     shoot(page, "by-script")
     (asked,) = [each["fields"] for each in at.helper.asked if each["do"] == "script-expected"]
-    assert asked["options"] == {"minimum_nodes": 2, "maximum_nodes": 2}
+    assert asked["script"].startswith("#!/bin/bash\n##SBATCH --nodes=1\n#SBATCH --nodes=2\n")
     assert not [each for each in at.helper.asked if each["do"] == "submit"]
     page.fill("input[name=nodes]", "3")
     page.wait_for_selector("p[role=status] >> text=Slurm would start", state="detached")
@@ -106,6 +106,33 @@ def test_an_image_and_an_environment_are_written_into_the_script(at: Desk) -> No
     page.click("button:text-is('Submit')")
     page.wait_for_url(re.compile(r"#job/1$"))
     assert [body["script"] for body in sent] == [text]
+
+
+LACKING = "#!/bin/bash\n#SBATCH --gres=gpu:h200:2\n#SBATCH --export=NONE --signal=B:TERM@60\n"
+
+
+def test_no_gpus_are_sent_as_shown_and_what_the_api_lacks_goes_by_sbatch(at: Desk) -> None:
+    """Two GPUs came where the page had 0, and --export blocked the form."""
+    page = at.page
+    page.fill("textarea", f"{LACKING}#SBATCH --exclusive --mem=4G\n\nsrun python train.py\n")
+    page.wait_for_selector("p, div >> text=It is submitted by sbatch, as you")
+    assert page.locator("div.dim li >> text=line 3: --export").count() == 1
+    assert page.input_value("input[name=gpus]") == "h200:2"
+    assert page.input_value("input[name=memory]") == "4G"
+    assert page.input_value("select[name=exclusive]") == "yes"
+    assert page.is_visible("select[name=exclusive]"), "what is in use is not folded"
+    page.fill("input[name=gpus]", "0")
+    page.fill("input[name=memory]", "")
+    assert page.locator("small:text-is('overrides line 2 of the script')").count() == 1
+    assert page.locator("small:text-is('overrides line 4 of the script')").count() == 1
+    assert not in_both_themes(page)
+    page.click("button:text-is('Submit')")
+    page.wait_for_url(re.compile(r"#job/1$"))
+    (job,) = [each["fields"] for each in at.helper.asked if each["do"] == "submit-script"]
+    assert job["script"].startswith(
+        "#!/bin/bash\n##SBATCH --gres=gpu:h200:2\n#SBATCH --export=NONE --signal=B:TERM@60\n"
+        "#SBATCH --exclusive\n"
+    )
 
 
 def test_a_message_at_its_end_goes_to_a_webhook_by_name(at: Desk) -> None:

@@ -236,6 +236,9 @@ def test_the_page_of_an_array_is_of_all_its_tasks(
     shoot(page, "array-page")
     entire = page.locator("a:text-is('Edit and submit again')")
     assert entire.get_attribute("href") == f"#submit?again={number}&entire=true"
+    failed = page.locator("a:text-is('Submit 2 failed tasks again')")
+    assert failed.get_attribute("href") == f"#submit?again={number}&failed=true"
+    assert page.locator("button:text-is('Cancel the array…')").count() == 0, "all have ended"
     page.click("[aria-label='Failed tasks'] button:text-is('4')")
     page.wait_for_selector("h2:has-text('task 4, job')")
     page.wait_for_selector(".log >> text=of task 4")
@@ -249,6 +252,9 @@ def test_the_page_of_an_array_is_of_all_its_tasks(
     entire.click()
     page.wait_for_selector(f"h2 >> text=Submit array {number} again")
     wait_until(page, "document.querySelector('input[name=array]').value === '3-4,12'")
+    at.open(f"submit?again={number}&failed=true")
+    page.wait_for_selector(f"h2 >> text=Submit failed tasks of array {number} again")
+    wait_until(page, "document.querySelector('input[name=array]').value === '3-4'")
 
 
 def test_a_narrow_page_without_a_pointer(

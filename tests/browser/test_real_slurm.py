@@ -99,6 +99,50 @@ def test_pending_tasks_alone_are_cancelled_by_a_token(
         assert http.get("me").status_code == 401
 
 
+LACKING = """\
+#!/bin/sh
+#SBATCH --array=1-3 --export=ALL,WORD=there
+#SBATCH --signal=B:USR1@60 --open-mode=append --wait
+#SBATCH --time=90 --mem=64M
+[ "$WORD" = there ] && [ -z "$SLURM_ARRAY_TASK_ID" ]
+"""
+
+
+def test_a_script_with_options_that_the_rest_api_lacks_goes_by_sbatch(
+    served: Served, terminal: Terminal, cluster: Live, people: Callable[..., str]
+) -> None:
+    """As kim, with what the fields next to it hold: another limit, and no array."""
+    scopes = ("--scope", "read", "--scope", "submit")
+    made = corral(terminal, "create", "scripts", "--user", OTHER, *scopes)
+    headers = {"Authorization": f"Bearer {made['token']}"}
+    base = f"{served.url}api/"
+    with httpx.Client(base_url=base, headers=headers, timeout=120, trust_env=False) as http:
+        read = http.post("jobs/directives", json={"script": LACKING}).raise_for_status().json()
+        assert [row["line"] for row in read["sbatch"]] == [2, 3, 3]
+        assert not read["faults"]
+        body = {"script": LACKING, "workdir": "/tmp", "minutes": 5, "without": ["array"]}
+        reply = http.post("jobs", json=body)
+        assert reply.status_code == 200, reply.text
+        number = reply.json()["id"]
+        show = sh("scontrol --oneliner show job {n}", n=number)
+        end = time.monotonic() + 240
+        while "JobState=COMPLETED" not in (job := run_root(cluster, cluster.controller, show)):
+            assert "JobState=FAILED" not in job and time.monotonic() < end, job
+            time.sleep(1)
+        for words in (
+            f"UserId={OTHER}(",
+            "TimeLimit=00:05:00",
+            "MinMemoryNode=64M",
+            "WorkDir=/tmp",
+        ):
+            assert words in job, job
+        assert "ArrayJobId" not in job
+        wrong = {**body, "script": LACKING.replace("--mem=64M", "--qos=none-such")}
+        refused = http.post("jobs", json=wrong).json()["error"]
+        assert (refused["code"], list(refused["fields"])) == ("slurm-refused", ["qos"])
+    corral(terminal, "revoke", "scripts", "--yes")
+
+
 def test_the_page_of_pending_tasks_cancels_those_alone(
     owner: Browser, cluster: Live, people: Callable[..., str]
 ) -> None:

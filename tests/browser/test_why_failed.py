@@ -151,6 +151,36 @@ def test_memory_is_what_was_asked_for_and_used(at: Desk, measured: int | None, w
     assert f"{words}\n" in f"{text}\n", text
 
 
+@pytest.mark.parametrize(
+    ("role", "words"),
+    [
+        ("Operator", ["the job used more memory than it asked for", "kim alone reads it"]),
+        ("None", ["state\nout of memory", "ended\n"]),
+    ],
+)
+def test_who_is_not_its_owner_sees_why_without_the_output(
+    at: Desk, role: str, words: list[str]
+) -> None:
+    ended(at, "OUT_OF_MEMORY", 0)
+    (at.helper.folders[1] / "batch.log").write_text("a secret of kim\n")
+    page = at.page
+    page.click("#logout")
+    page.fill("input[name=token]", at.rest.login("lee", role))
+    page.click("text=Log in with the token")
+    page.wait_for_selector("#user:not(:empty)", state="attached")
+    at.open("job/1")
+    why = card(at, "Why it failed")
+    why.locator("dl.facts").wait_for()
+    for text in words:
+        assert text in why.inner_text()
+    assert ("time limit" in why.inner_text()) == (role == "Operator")
+    assert "secret" not in page.inner_text("main")
+    assert page.locator("a:text-is('Edit and submit again')").count() == 0
+    assert not [asked for asked in at.helper.asked if asked["do"] == "log"]
+    assert not in_both_themes(page)
+    pictures(page, f"job-failed-{role}")
+
+
 def test_what_is_free_and_when_a_job_would_start(at: Desk) -> None:
     at.open("submit")
     page = at.page
@@ -180,7 +210,7 @@ def test_what_is_free_and_when_a_job_would_start(at: Desk) -> None:
         page.click("form button:text-is('Submit')")
     body = sent.value.post_data_json
     assert body["partition"] == page.input_value("select[name=partition]")
-    assert not body["array"], "it is in the script"
+    assert "array" not in body, "it is in the script"
     page.reload()
     page.click("button:text-is('By form')")
     page.click("button:text-is('Start over')")

@@ -104,6 +104,7 @@ EDITS: Final[Mapping[str, Edit]] = {
         put("groups", 0, "name", value="other"), put("partitions", 0, "groups", value=["other"])
     ),
     "groups.features": put("groups", 0, "features", value=["fast"]),
+    "groups.price_per_hour": put("groups", 0, "price_per_hour", value=12.5),
     "groups.nccl": put("groups", 0, "nccl", value=["NCCL_DEBUG=WARN"]),
     "groups.gpu.type": put("groups", 0, "gpu", "type", value="place"),
     "groups.gpu.shards": put("groups", 0, "gpu", "shards", value=8),

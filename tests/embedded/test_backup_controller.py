@@ -17,6 +17,7 @@ from corral import api
 from corral.hosts.quote import sh
 from corral.slurm.text import parse_ping
 from corral.spec.models import BackupController, ClusterSpec
+from corral.spec.sections.people import User
 
 STATE = "/shared/slurmctld"
 WITHIN_S = 60
@@ -170,12 +171,19 @@ def test_a_new_cluster_has_what_the_backup_needs_without_the_database(
     information from the state file", "Retrying initial connection to slurmdbd").
     """
     live = fresh_cluster(with_backup(named(f"hanew-{os.getpid()}")))
-    subprocess.run(
-        ["podman", "kill", f"corral-{live.spec.name}-node0"],
-        check=True,
-        capture_output=True,
-        timeout=60,
+    later = live.spec.model_copy(
+        update={"users": (*live.spec.users, User(name="late", uid=2077)), "accounts": ()}
     )
-    asked = sh("timeout 20 sinfo -h")
-    log = sh("tail -n 300 /var/log/slurm/slurmctld.log; ls -la {s}; cat {s}/clustername", s=STATE)
-    until(lambda: live.run("node1", asked).ok, 2 * WITHIN_S, lambda: live.run("node1", log).stdout)
+    asyncio.run(api.up(later))
+    container = f"corral-{live.spec.name}-node0"
+    subprocess.run(["podman", "kill", container], check=True, capture_output=True, timeout=60)
+    script = sh("cd /tmp && timeout 20 runuser -u late -- sbatch --parsable -o /dev/null --wrap id")
+    last: list[str] = []
+
+    def taken() -> bool:
+        done = live.run("node1", script, timeout=40)
+        last.append(done.tail)
+        return done.ok
+
+    log = sh("tail -n 40 /var/log/slurm/slurmctld.log; ls -la {s}", s=STATE)
+    until(taken, 2 * WITHIN_S, lambda: f"{last[-1]}\n{live.run('node1', log).stdout}")

@@ -296,14 +296,14 @@ def in_the_afternoon(day: Day) -> None:
     saved = sh("touch /shared/slurmctld/now; sleep 6")
     assert day.live.run(BACKUP, saved).ok
     host("podman", "kill", f"corral-{day.live.spec.name}-{CONTROLLER}")
-    # Profiles name one login node: the second controller is another one.
-    olaf.log_in(address(day.live, BACKUP), "second")
     # It answers a ping while it waits, too (24.11): only a question shows that it took over.
     asked = sh("timeout 20 sinfo -h")
     until(
         lambda: day.live.run(BACKUP, asked).ok, 180, lambda: f"no take-over:\n{standby(day.live)}"
     )
-    day.submits("olaf", "-c", "second", "-w", DIRECTORY, "--", "hostname")
+    # Olaf's profile knows the second controller, too.
+    assert f"{CONTROLLER}: no answer; by {BACKUP}" in olaf.corral("jobs").stderr
+    day.submits("olaf", "-w", DIRECTORY, "--", "hostname")
     asyncio.run(api.up(day.live.spec))
     until(
         lambda: pinged(day.live, BACKUP) == {CONTROLLER: True, BACKUP: True},

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import urllib.error
@@ -180,6 +181,17 @@ def test_a_port_of_a_job_and_plain_ssh_into_its_node(lab: Live, alice: Laptop) -
                 "scp",
                 "alice",
             ]
+            if shutil.which("rsync"):  # in CI; docs/guide/notebooks.md has it
+                folder = alice.home / "data"
+                folder.mkdir()
+                (folder / "sent").write_text("by rsync")
+                remote = ("rsync", "-a", "-e", f"ssh -F {config} -o BatchMode=yes", f"{folder}/")
+                for host in ("lab", "node1.lab"):
+                    copied = alice.done(*remote, f"{host}:/tmp/data/")
+                    assert copied.returncode == 0, copied.stderr
+                owner = sh("cat /tmp/data/sent; stat -c ' %U' /tmp/data/sent")
+                for node in (lab.controller, "node1"):
+                    assert lab.run(node, owner).stdout.split() == ["by", "rsync", "alice"]
             missing = alice.corral("forward", job, "9")
             assert missing.returncode == 2
             assert "nothing listens on port 9 of node1" in missing.stderr

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.embedded.conftest import Live, named, needs
+from tests.embedded.page_client import Page
+from tests.embedded.test_run_commands import ON_A_TERMINAL
 
 from corral import api
 from corral.hosts.quote import sh
 from corral.hosts.sshkeys import make_key
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.people import Account, User
+from corral.spec.sections.services import Services
 
 ROOT = Path(__file__).parents[2]
 LOCAL = f"corral-t{os.getpid()}"
@@ -54,7 +61,8 @@ class Laptop:
     def corral(self, *words: str) -> subprocess.CompletedProcess[str]:
         return self._done([self.interpreter, "-m", "corral", *words], self.home)
 
-    def _done(self, command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    def _as_account(self, command: list[str], folder: Path) -> tuple[list[str], dict[str, str]]:
+        """A command line for this account, and its environment."""
         environ = {
             "HOME": str(self.home),
             "PATH": "/usr/local/bin:/usr/bin:/bin",
@@ -67,14 +75,20 @@ class Laptop:
         argv = ["unshare", "--mount", "sh", "-c", mounted, "sh"]
         argv += [str(ROOT), str(self.checkout), str(folder)]
         argv += ["setpriv", "--reuid", LOCAL, "--regid", LOCAL, "--clear-groups"]
+        return [*argv, *command], environ
+
+    def _done(
+        self, command: list[str], folder: Path, text: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        argv, environ = self._as_account(command, folder)
         return subprocess.run(
-            [*argv, *command],
+            argv,
             env=environ,
             capture_output=True,
             text=True,
             check=False,
             timeout=200,
-            stdin=subprocess.DEVNULL,
+            input=text,
         )
 
     def python(self, program: str) -> str:
@@ -89,6 +103,24 @@ class Laptop:
         done = self._done(["script", "-qec", line, "/dev/null"], self.home)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
+
+    def typed(self, text: str, *words: str) -> str:
+        """What a command prints on a terminal where somebody types."""
+        argv = [self.interpreter, "-c", ON_A_TERMINAL, self.interpreter, "-m", "corral", *words]
+        return self._done(argv, self.home, text).stdout
+
+    @contextmanager
+    def held(self, *words: str) -> Iterator[subprocess.Popen[str]]:
+        """A command that goes on."""
+        argv, environ = self._as_account([self.interpreter, "-m", "corral", *words], self.home)
+        process = subprocess.Popen(
+            argv, env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
+        )
+        try:
+            yield process
+        finally:
+            process.terminate()
+            process.communicate(timeout=60)
 
     def good(self, *words: str) -> str:
         done = self.corral(*words)
@@ -145,6 +177,13 @@ def lab(laptops: dict[str, Laptop], request: pytest.FixtureRequest) -> Live:
     return bring_up(spec)
 
 
+def log_in(lab: Live, laptop: Laptop) -> None:
+    laptop.good(
+        *("login", f"alice@{address(lab)}", "--name", "lab", "-i", str(laptop.key)),
+        "--accept-host-key",
+    )
+
+
 @pytest.fixture(scope="module")
 def alice(lab: Live, laptops: dict[str, Laptop]) -> Laptop:
     laptop = laptops["alice"]
@@ -154,10 +193,7 @@ def alice(lab: Live, laptops: dict[str, Laptop]) -> Laptop:
     assert "was not accepted" in done.stderr
     assert "--accept-host-key" in done.stderr
     assert not (laptop.home / "state/profiles/lab").exists()
-    laptop.good(
-        *("login", f"alice@{address(lab)}", "--name", "lab", "-i", str(laptop.key)),
-        "--accept-host-key",
-    )
+    log_in(lab, laptop)
     return laptop
 
 
@@ -257,6 +293,46 @@ def test_data_belongs_to_its_user(lab: Live, alice: Laptop) -> None:
     assert set(lab.run(lab.controller, owner).stdout.split()) == {"alice"}
 
 
+@pytest.fixture
+def full(lab: Live, tmp_path: Path) -> Iterator[None]:
+    """Alice's folder of jobs is on a file system with quotas, where hers is used up."""
+    image, mounted = tmp_path / "quota.img", tmp_path / "mounted"
+    mounted.mkdir()
+    with image.open("wb") as file:
+        file.truncate(128 << 20)
+    quota = """\
+mkfs.btrfs -q "$1" >/dev/null 2>&1 && mount -o loop "$1" "$2" && btrfs quota enable "$2" &&
+btrfs subvolume create "$2/alice" && btrfs qgroup limit 1M "$2/alice" && sync || exit 1
+chown 2001:2001 "$2/alice"; chmod 700 "$2/alice"
+dd if=/dev/urandom of="$2/alice/old" bs=64k count=40; sync
+umount "$2"
+"""
+    subprocess.run(["sh", "-c", quota, "sh", str(image), str(mounted)], check=True, timeout=100)
+    jobs = "/shared/corral/jobs/alice"
+    script = (
+        "zcat >/root/quota.img && mkdir -p /mnt/quota && "
+        "mount -o loop /root/quota.img /mnt/quota && mount --bind /mnt/quota/alice {jobs}"
+    )
+    put = lab.run(lab.controller, sh(script, jobs=jobs), stdin=gzip.compress(image.read_bytes()))
+    assert put.ok, put.tail
+    yield
+    lab.run(lab.controller, sh("umount {jobs}; umount /mnt/quota; rm /root/quota.img", jobs=jobs))
+
+
+@pytest.mark.skipif(not shutil.which("mkfs.btrfs"), reason="btrfs-progs is not installed")
+@pytest.mark.usefixtures("full")
+def test_a_quota_that_is_used_up_is_one_sentence(alice: Laptop) -> None:
+    script = alice.home / "big.py"
+    script.write_text("#" * (1 << 20))
+    script.chmod(0o644)
+    for words in ((str(script), "--folder", str(alice.home / ".")), ("--", "hostname")):
+        done = alice.corral("run", *words)
+        assert done.returncode not in (0, None), done.stdout
+        assert "the quota is used up" in done.stderr, done.stderr
+        assert "remove what you no longer need" in done.stderr, done.stderr
+        assert "bug in Corral" not in done.stderr
+
+
 def test_ssh_logs_in_as_the_user(lab: Live, alice: Laptop) -> None:
     assert alice.good("ssh", lab.controller, "id", "-un").strip() == "alice"
     assert alice.good("ssh", "node1", "hostname").strip() == "node1"
@@ -265,6 +341,85 @@ def test_ssh_logs_in_as_the_user(lab: Live, alice: Laptop) -> None:
 def test_terminals_are_the_users(alice: Laptop) -> None:
     assert "alice" in alice.on_terminal("run", "-i", "--", "id", "-un")
     assert "alice" in alice.on_terminal("shell", "--", "id", "-un")
+
+
+def test_env_is_a_file_for_plain_sbatch(lab: Live, alice: Laptop) -> None:
+    group = lab.spec.groups[0].name
+    text = alice.good("env", group)
+    assert text.strip(), "the environment of the group's jobs"
+    assert api.group_environment(lab.spec, group).rstrip("\n") == text.rstrip("\n")
+    unknown = alice.corral("env", "nobody")
+    assert unknown.returncode == 2, unknown.stderr
+    assert group in unknown.stderr
+
+
+def test_bench_read_judges_a_file_of_this_machine(alice: Laptop) -> None:
+    log = alice.checkout / "tests/recorded/nccl/dgx1-all-reduce.txt"
+    done = alice.corral("bench", "read", str(log), "--json")
+    assert done.returncode in (0, 1), done.stderr
+    assert [t["collective"] for t in json.loads(done.stdout)["tables"]] == ["all_reduce"]
+
+
+def test_a_terminal_in_ones_own_job_and_in_no_other(alice: Laptop, bob: Laptop) -> None:
+    started = alice.good("run", "--detach", "--json", "-w", "node1", "--", "sleep", "300")
+    job = str(json.loads(started.splitlines()[-1])["id"])
+    try:
+        until_running(alice, job)
+        text = 'echo "job=$SLURM_JOB_ID on=$(hostname -s) user=$(id -un)"; exit\n'
+        shown = alice.typed(text, "attach", job)
+        assert f"job={job} on=node1 user=alice" in shown, shown
+        refused = bob.corral("attach", job)
+        assert refused.returncode != 0
+        assert "alice's" in refused.stderr, refused.stderr
+    finally:
+        alice.good("cancel", job)
+
+
+def until_running(laptop: Laptop, job: str) -> None:
+    end = time.monotonic() + 60
+    while True:
+        listed = json.loads(laptop.good("jobs", "--json"))["jobs"]
+        if any(str(j["id"]) == job and j["state"] == "RUNNING" for j in listed):
+            return
+        assert time.monotonic() < end, listed
+        time.sleep(0.5)
+
+
+def test_recordings_of_a_profiled_job_come_to_its_user(lab: Live, alice: Laptop) -> None:
+    put = sh("cat > /usr/local/bin/nsys && chmod 755 /usr/local/bin/nsys")
+    program = (Path(__file__).parent / "fake_nsys.sh").read_bytes()
+    assert lab.run("node1", put, stdin=program).ok
+    assert lab.run(lab.controller, put, stdin=program).ok
+    options = ("--detach", "--json", "-w", "node1", "-G1", "--profile", "nsys")
+    started = alice.good("run", *options, "--", "true")
+    job = str(json.loads(started.splitlines()[-1])["id"])
+    alice.good("logs", job, "--follow")
+    folder = alice.home / "recordings"
+    assert "gemm" in alice.good("profile", job, "-o", str(folder))
+    assert [file.name for file in folder.rglob("*.nsys-rep")]
+    plain = json.loads(alice.good("run", "--detach", "--json", "--", "true").splitlines()[-1])
+    none = alice.corral("profile", str(plain["id"]))
+    assert none.returncode != 0
+    assert "--profile" in none.stderr
+
+
+def test_the_page_of_the_controller_is_the_users(lab: Live, alice: Laptop) -> None:
+    without = alice.corral("ui", "--json")
+    assert without.returncode == 2, without.stderr
+    assert "has no page on its controller" in without.stderr
+    spec = lab.spec.model_copy(update={"services": Services(ui=True)})
+    try:
+        asyncio.run(api.up(spec))
+        log_in(lab, alice)  # a profile knows of the page from its login
+        with alice.held("ui", "--json") as page:
+            assert page.stdout is not None
+            opened = next(f for line in page.stdout if "code" in (f := json.loads(line)))
+            browser = Page(opened["url"])
+            assert browser.log_in(opened["code"])["user"] == "alice"
+            assert {row[0] for row in browser.ask("nodes")["rows"]} >= {"node0", "node1"}
+    finally:
+        asyncio.run(api.up(lab.spec))
+        log_in(lab, alice)
 
 
 def test_the_same_from_python(alice: Laptop) -> None:

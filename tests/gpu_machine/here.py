@@ -7,8 +7,10 @@ an uncovered ``/proc``: it stands for a separate machine, on which Corral runs w
 from __future__ import annotations
 
 import json
+import re
 import time
 from pathlib import Path
+from typing import Final
 
 from tests.gpu_machine import training
 from tests.gpu_machine.cluster import containers
@@ -137,6 +139,33 @@ def more(lab: Lab) -> None:
     script = "cd /tmp; runuser -u alice -- srun "
     script += ("--gpus=1 nvidia-smi -L" if lab.gpus else "id -un") + " 2>&1"
     lab.record.command(row, "srun of a user", machine.node(HERE, "node0", script))
+
+
+OPEN: Final = (
+    "for f in /dev/nvidia[0-9]*; do (: <$f) 2>&1 && echo $f opens; done; nvidia-smi -L; true"
+)
+"""What a job can do with the GPUs of its node."""
+
+
+def withheld(lab: Lab) -> None:
+    """The file declares no GPU: no job gets the machine's; then it declares it again."""
+    row, inner = f"{HERE}-withheld", within(lab)
+    machine, path = inner.machine, f"/root/{HERE}.yaml"
+    file = machine.root / f"root/{HERE}.yaml"
+    declared = file.read_text()
+    file.write_text(re.sub(r"^ +gpu: .*\n", "", declared, flags=re.MULTILINE))
+    lab.record.add(row, "the file", text=file.read_text())
+    machine.corral(row, "plan", path, "--diff")
+    shown(machine.corral(row, "up", path, "--yes"))
+    run = ("run", "--cluster", path)
+    for words in ((), ("--sbatch=--exclusive",), ("--sbatch=--gres=withheld:1",), ("-G", "1")):
+        shown(machine.corral(row, *run, *words, "--", "sh", "-c", OPEN))
+    script = "cat /etc/slurm/gres.conf; scontrol show node node0 | grep -i gres"
+    shown(lab.record.command(row, "what Slurm has", machine.node(HERE, "node0", script)))
+    file.write_text(declared)
+    shown(machine.corral(row, "up", path, "--yes"))
+    shown(machine.corral(row, *run, "-G", "1", "--", "sh", "-c", OPEN))
+    shown(machine.corral(row, *run, "--", "sh", "-c", OPEN))
 
 
 def jobs(lab: Lab) -> None:

@@ -288,6 +288,7 @@ ROWS: dict[str, Callable[[Lab], None]] = {
     "here-round": lambda lab: round_of(here.within(lab), here.HERE),
     "here-containers": here.contained,
     "here-figures": here.figures,
+    "here-withheld": here.withheld,
     "here-train": lambda lab: training.rounds(here.within(lab), here.HERE),
     "here-xid": lambda lab: xid(here.within(lab), here.HERE),
     "here-down": here.down,

@@ -49,7 +49,15 @@ processors() {
   done
 }
 
-fields=index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw
+# Xids in the kernel's log: "0000:81:00 79" a line, then "known"; nothing where the log cannot be read. The message itself,
+# as the kernel writes it: it names files that users made, too (health.sh).
+xids() {
+  log=$(timeout 5 dmesg 2>/dev/null) || return 0
+  printf '%s\n' "$log" | sed -n -E 's/^\[ *[0-9]+\.[0-9]+\] ?(\[ *[TC][0-9]+\] ?)?NVRM: Xid \(PCI:([0-9A-Fa-f:]+)\): ([0-9]+).*/\2 \3/p'
+  echo known
+}
+
+fields=index,uuid,utilization.gpu,memory.used,memory.total,temperature.gpu,power.draw,ecc.errors.uncorrected.volatile.total,pci.bus_id
 gpus() {
   command -v nvidia-smi >/dev/null 2>&1 || return 0
   seen=$(timeout 10 nvidia-smi --query-gpu=$fields --format=csv,noheader,nounits 2>/dev/null) || return 0
@@ -62,24 +70,37 @@ gpus() {
       -e 's#.*/slurm[^/]*/uid_[0-9]*/job_\([0-9][0-9]*\).*#\1#p' "$proc/$pid/cgroup" 2>/dev/null | head -n 1)
     number "$job" && echo "$uuid $job"
   done | sort -u)
-  printf '%s\n@\n%s\n' "$owners" "$seen" | awk '
+  printf '%s\n@\n%s\n@\n%s\n' "$owners" "$(xids)" "$seen" | awk '
     BEGIN {
-      split("utilization_ratio memory_used_bytes memory_total_bytes celsius watts", name, " ")
-      split("Share of time in which it worked.|Memory in use.|Memory it has.|Temperature.|Power drawn.", help, "|")
-      scale[1] = 0.01; scale[2] = scale[3] = 1048576; scale[4] = scale[5] = 1
+      split("utilization_ratio memory_used_bytes memory_total_bytes celsius watts ecc_uncorrected", name, " ")
+      split("Share of time in which it worked.|Memory in use.|Memory it has.|Temperature.|Power drawn.|Uncorrected memory errors since the driver was loaded.", help, "|")
+      scale[1] = 0.01; scale[2] = scale[3] = 1048576; scale[4] = scale[5] = scale[6] = 1
     }
-    $0 == "@" { after = 1; next }
+    $0 == "@" { after++; next }
     !after { if (NF == 2) jobs[$1] = jobs[$1] " " $2; next }
+    after == 1 {
+      if ($0 == "known") known = 1
+      else if (NF == 2) { bus = tolower($1); if (!((bus, $2) in xid)) codes[bus] = codes[bus] " " $2; xid[bus, $2]++ }
+      next
+    }
     {
       split($0, field, /, */)
       if (field[1] !~ /^[0-9]+$/ || field[2] !~ /^[A-Za-z0-9-]+$/) next
-      for (i = 1; i <= 5; i++) if (field[i + 2] ~ /^[0-9.]+$/)
+      for (i = 1; i <= 6; i++) if (field[i + 2] ~ /^[0-9.]+$/)
         lines[i] = lines[i] sprintf("corral_gpu_%s{gpu=\"%s\",uuid=\"%s\"} %.15g\n", name[i], field[1], field[2], field[i + 2] * scale[i])
+      # nvidia-smi has 00000000:81:00.0 where the kernel has 0000:81:00.
+      bus = tolower(substr(field[9], 5)); sub(/\.[0-9]+$/, "", bus)
+      if (known && bus != "") {
+        count = split(codes[bus], mine, " ")
+        if (!count) errors = errors sprintf("corral_gpu_xids{gpu=\"%s\",uuid=\"%s\"} 0\n", field[1], field[2])
+        for (j = 1; j <= count; j++) errors = errors sprintf("corral_gpu_xids{gpu=\"%s\",uuid=\"%s\",xid=\"%s\"} %d\n", field[1], field[2], mine[j], xid[bus, mine[j]])
+      }
       count = split(jobs[field[2]], mine, " ")
       for (j = 1; j <= count; j++) owned = owned sprintf("corral_gpu_job{gpu=\"%s\",uuid=\"%s\",jobid=\"%s\"} 1\n", field[1], field[2], mine[j])
     }
     END {
-      for (i = 1; i <= 5; i++) if (lines[i] != "") printf "# HELP corral_gpu_%s %s\n# TYPE corral_gpu_%s gauge\n%s", name[i], help[i], name[i], lines[i]
+      for (i = 1; i <= 6; i++) if (lines[i] != "") printf "# HELP corral_gpu_%s %s\n# TYPE corral_gpu_%s gauge\n%s", name[i], help[i], name[i], lines[i]
+      if (errors != "") printf "# HELP corral_gpu_xids Xids of the GPU in the kernel log; without the label: there is none.\n# TYPE corral_gpu_xids gauge\n%s", errors
       if (owned != "") printf "# HELP corral_gpu_job Jobs with a process on the GPU.\n# TYPE corral_gpu_job gauge\n%s", owned
     }'
 }

@@ -169,6 +169,7 @@ from corral.api.page.job_details import make_room as make_room
 from corral.api.page.job_details import requeue_job as requeue_job
 from corral.api.page.job_details import script_expected as script_expected
 from corral.api.page.job_details import submit_here as submit_here
+from corral.api.page.job_details import submit_script as submit_script
 from corral.api.page.job_environments import Environments as Environments
 from corral.api.page.job_environments import environments_of as environments_of
 from corral.api.page.job_environments import job_environments as job_environments

@@ -21,6 +21,7 @@ from corral.api.workload.function import JobFields, JobFuture
 from corral.api.workload.handle import Job
 from corral.errors import CorralError
 from corral.events import Emit, ignore
+from corral.jobs.model import JobSpec
 from corral.plan.model import Plan
 from corral.prove.fabric.comparison import Known
 from corral.spec.models import ClusterSpec
@@ -114,7 +115,7 @@ class Cluster:
 
     def run(
         self,
-        job: str | Sequence[str] | batch.JobSpec,
+        job: str | Sequence[str] | JobSpec,
         *,
         on_line: queue.OnLine = lambda _: None,
         **fields: Any,
@@ -130,7 +131,7 @@ class Cluster:
         return sync(batch.run(self.spec, _job(job, fields), self.emit, on_line=on_line))
 
     @overload
-    def submit(self, job: str | Sequence[str] | batch.JobSpec, **fields: Any) -> Job: ...
+    def submit(self, job: str | Sequence[str] | JobSpec, **fields: Any) -> Job: ...
 
     @overload
     def submit(
@@ -139,7 +140,7 @@ class Cluster:
 
     def submit(
         self,
-        job: str | Sequence[str] | batch.JobSpec | Callable[..., Any],
+        job: str | Sequence[str] | JobSpec | Callable[..., Any],
         *args: Any,
         **fields: Any,
     ) -> Job | JobFuture[Any]:
@@ -243,8 +244,8 @@ def open(path_or_name: str | os.PathLike[str], emit: Emit = ignore) -> Cluster:
     return Cluster(known_clusters.spec_of(text), emit)
 
 
-def _job(job: str | Sequence[str] | batch.JobSpec, fields: dict[str, Any]) -> batch.JobSpec:
-    if isinstance(job, batch.JobSpec):
+def _job(job: str | Sequence[str] | JobSpec, fields: dict[str, Any]) -> JobSpec:
+    if isinstance(job, JobSpec):
         if not fields:
             return job
         given = {name: getattr(job, name) for name in job.model_fields_set}

@@ -20,6 +20,7 @@ from corral.hosts.quote import sh
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import Transport
 from corral.inspect.facts import Facts, Traits, facts_inquiry, facts_of
+from corral.passwords import person
 from corral.providers.base import Action, MachineAction, Provider
 from corral.providers.lookup import here, providers_of
 from corral.spec.client import ClientSpec, require_root
@@ -28,9 +29,9 @@ from corral.spec.nodes import controller_of, controllers_of, elastic_of, nodes_o
 from corral.state_dir import cluster_dir
 
 _REACHED_S: Final = 10.0
-"""Seconds that a controller has to answer before its backup is asked."""
+"""Seconds that a controller or a login node has to answer before another one is asked."""
 CHOSEN: Final = "asked-controller"
-"""File of the cluster's folder: the backup that answered while the first controller was silent."""
+"""File of the cluster's or profile's folder: the node that answered while the first was silent."""
 CHOSEN_S: Final = 60.0
 """So long the first one is not asked again: each question would wait for it."""
 
@@ -76,9 +77,38 @@ class Connection:
             spec = await present(spec)
         session = cls(spec, providers_of(spec))
         await session.refresh()
-        if cls.takes_over:
+        if isinstance(spec, ClientSpec):
+            await session._choose_login_node(spec)
+        elif cls.takes_over:
             await session._choose_controller()
         return session
+
+    async def _choose_login_node(self, spec: ClientSpec) -> None:
+        """Go by another login node of a profile where its own does not answer."""
+        profile, folder = spec.profile, Path(spec.known_hosts).parent
+        kept = _chosen(folder)
+        others = sorted(profile.login_nodes, key=lambda other: other.node != kept)
+        if not others or (others[0].node != kept and await self._lets_in(spec)):
+            return
+        for other in others:
+            by_other = spec.entered_by(other)
+            if await self._lets_in(by_other):
+                self.spec, self.controller = by_other, other.node
+                self._providers = {n.name: p for p in providers_of(by_other) for n in p.nodes}
+                await self.refresh()
+                person().show(profile.node, f"no answer; by {other.node} ({other.host}) instead")
+                _keep_choice(folder, other.node)
+                return
+
+    async def _lets_in(self, spec: ClientSpec) -> bool:
+        """Whether the login node answers; a refusal is an answer, which the work itself reports."""
+        node = spec.profile.node
+        (provider,) = providers_of(spec)
+        try:
+            await _transport(provider, node, Hops(control_dir())).run(sh(":"), timeout=_REACHED_S)
+        except CorralError as error:
+            return error.code not in (Code.UNREACHABLE, Code.TIMED_OUT)
+        return True
 
     async def _choose_controller(self) -> None:
         """Ask on the backup controller where the first one's machine does not answer."""
@@ -91,8 +121,7 @@ class Connection:
             return
         self.controller = answering
         if answering in there[1:] and not kept:
-            with suppress(OSError):  # no folder, a full disk: the next question waits as this one
-                (self.folder / CHOSEN).write_text(answering)
+            _keep_choice(self.folder, answering)
 
     async def _answering(self, nodes: Sequence[str]) -> str:
         """The first of the nodes that answers; "" where none does."""
@@ -204,6 +233,11 @@ class Connection:
     def owned(self) -> tuple[str, ...]:
         """Nodes whose machines are the user's and are released, not removed."""
         return tuple(n for n, p in self._providers.items() if p.owned)
+
+
+def _keep_choice(folder: Path, node: str) -> None:
+    with suppress(OSError):  # no folder, a full disk: the next question waits as this one
+        (folder / CHOSEN).write_text(node)
 
 
 def _chosen(folder: Path) -> str:

@@ -78,7 +78,7 @@ from corral.roles.services.mlflow import uri
 from corral.runtime.threads import abandonable
 from corral.slurm.directives import refused_options
 from corral.slurm.records import Node
-from corral.slurm.rest.commands import sbatch_of
+from corral.slurm.rest.commands import number_of, sbatch_of, stdin_of
 from corral.slurm.rest.write import Submission
 from corral.spec.findings import near_file
 from corral.spec.models import ClusterSpec
@@ -305,24 +305,58 @@ async def expected_of_script(
         fleet: the cluster's machines.
         controller: the node that runs slurmctld.
         user: whose job it would be.
-        submission: the script, and the options that win over its lines.
+        submission: the script.
 
     Raises:
         CorralError: SLURM_REFUSED, at the option of sbatch that it is about.
     """
-    options = [word for word in sbatch_of(submission)[1:] if word != "--parsable"]
-    asks = join([sh("cd /"), UNIX_TIMES, sh("exec sbatch --test-only {options}", options=options)])
-    stdin = submission.script.encode()
+    options = ["--test-only", *(word for word in sbatch_of(submission)[1:] if word != "--parsable")]
+    asks = join([sh("cd /"), UNIX_TIMES, sh("exec sbatch {options}", options=options)])
+    stdin = stdin_of(submission).encode()
     result = await fleet.run(controller, as_user(user, asks), stdin=stdin, timeout=TEST_S)
-    if result.ok:
-        return read_expected(f"{result.stdout}\n{result.stderr}")
+    if not result.ok:
+        raise _script_refused(result, "sbatch --test-only")
+    return read_expected(f"{result.stdout}\n{result.stderr}")
+
+
+async def send_script(fleet: Fleet, controller: str, user: str, submission: Submission) -> int:
+    """Submit a batch script by ``sbatch`` as its user, who is whom Slurm judges; its number.
+
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        user: whose job it is.
+        submission: the script.
+
+    Raises:
+        CorralError: SLURM_REFUSED, at the option of sbatch that it is about; PARSE_FAILED.
+    """
+    words = list(sbatch_of(submission))
+    asks = join([sh("cd /"), sh("exec {words}", words=words)])
+    stdin = stdin_of(submission).encode()
+    result = await fleet.run(controller, as_user(user, asks), stdin=stdin, timeout=TEST_S)
+    if not result.ok:
+        raise _script_refused(result, "sbatch")
+    number = number_of(result.stdout)
+    if number is None:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            "sbatch gave no job id: it is perhaps queued",
+            node=result.node,
+            tail=result.tail,
+            hint="look for it in the list of jobs before it is submitted again",
+        )
+    return number
+
+
+def _script_refused(result: Result, command: str) -> CorralError:
     lines = [line for line in result.tail.splitlines() if "error:" in line or "failure:" in line]
     why = lines[-1].partition("error: ")[2] if lines else ""
-    raise CorralError(
+    return CorralError(
         Code.SLURM_REFUSED,
         f"Slurm refuses the job: {why}" if why else "Slurm refuses the job",
         node=result.node,
-        command="sbatch --test-only",
+        command=command,
         status=result.status,
         tail=result.tail,
         fields={option: why for option in refused_options(lines)},

@@ -65,18 +65,18 @@ def _partitions(output: str) -> tuple[Partition, ...]:
 _HIDES_NOTHING: Final = frozenset({"", "none", "cloud", "(null)"})
 
 
-def _hides(output: str) -> bool | None:
-    """Whether PrivateData hides anything; None where it was not printed.
+def _hides(output: str) -> frozenset[str] | None:
+    """What PrivateData hides, in slurm.conf's words; None where it was not printed.
 
     ``cloud`` hides nothing: it shows nodes that are powered down.
     """
     values = [value for key, value in _settings(output) if key == "PrivateData"]
     if not values:
         return None
-    return bool({word.strip() for word in values[-1].split(",")} - _HIDES_NOTHING)
+    return frozenset(word.strip().lower() for word in values[-1].split(",")) - _HIDES_NOTHING
 
 
-def _accounting_hides(output: str) -> bool | None:
+def _accounting_hides(output: str) -> frozenset[str] | None:
     """The same of slurmdbd's part: before it sacctmgr prints slurm.conf as it reads it here."""
     _, heading, of_slurmdbd = output.partition("SlurmDBD configuration")
     return _hides(of_slurmdbd) if heading else None
@@ -112,9 +112,9 @@ them."""
 SCHEDULER: Final = Command(diagnostics.DIAGNOSTICS, diagnostics.scheduler)
 SHARES: Final = Command(diagnostics.SHARES, diagnostics.shares)
 PRIVATE: Final = Command(("scontrol", "show", "config"), _hides)
-"""Whether slurmctld hides users from each other."""
+"""What slurmctld hides of users from each other."""
 PRIVATE_ACCOUNTING: Final = Command(("sacctmgr", "show", "configuration"), _accounting_hides)
-"""Whether slurmdbd does, by its own PrivateData."""
+"""What slurmdbd hides, by its own PrivateData."""
 RELEASE: Final = Command(("sinfo", "--version"), str.strip)
 PING: Final = Command(("timeout", "2", "scontrol", "ping"), parse_ping)
 """A frozen slurmctld lets scontrol wait for 30 s."""

@@ -10,7 +10,8 @@ makes of the same lines.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import islice
@@ -180,6 +181,45 @@ def line_of(option: Directive) -> str:
     if re.search(r"[\s#\"'\\]", value):
         value = '"' + re.sub(r'(["\\])', r"\\\1", value) + '"'
     return f"#SBATCH --{option.name}" + (f"={value}" if option.value else "")
+
+
+def rewritten(script: str, change: Callable[[Directive], Directive | None]) -> str:
+    """A script with other options; no line moves, so that messages name the lines of its user.
+
+    Args:
+        script: the batch script.
+        change: an option as it is to be, None where it is left out. A line without any option
+            left becomes a comment; one that cannot be read stays as it is.
+    """
+    options = defaultdict[int, list[Directive]](list)
+    for option in directives(script):
+        options[option.line].append(option)
+    lines = script.split("\n")
+    for number, each in options.items():
+        if any(option.fault for option in each):
+            continue
+        changed = [change(option) for option in each]
+        if changed == each:
+            continue
+        words = [line_of(option).removeprefix("#SBATCH ") for option in changed if option]
+        old = lines[number - 1]
+        lines[number - 1] = f"#SBATCH {' '.join(words)}" if words else f"#{old}"
+    return "\n".join(lines)
+
+
+def with_lines(script: str, lines: Sequence[str], behind: int = 0) -> str:
+    """The script with more lines, behind its own, which they override.
+
+    Args:
+        script: the batch script.
+        lines: such as those of ``line_of``.
+        behind: a line of the script that they come behind in any case; 0: none.
+    """
+    if not lines:
+        return script
+    rows = script.split("\n")
+    last = max([1, behind, *(option.line for option in directives(script))])
+    return "\n".join([*rows[:last], *lines, *rows[last:]])
 
 
 def _options(number: int, text: str) -> Iterator[Directive]:

@@ -19,6 +19,7 @@ from corral.slurm.directives import (
     directives,
     line_of,
     sbatch_options,
+    with_lines,
 )
 from corral.slurm.records import Job
 from corral.slurm.tres import gres_option
@@ -73,7 +74,7 @@ def resubmission(job: Job, script: str, submit_line: str, tasks: str = "") -> Re
     added = [option for option in options if own.get(option.name) != option.value]
     known = own | {option.name: option.value for option in added}
     return Resubmission(
-        _with(script, [line_of(option) for option in added]),
+        with_lines(script, [line_of(option) for option in added]),
         "" if "job-name" in known else job.name,
         "" if "chdir" in known else job.workdir,
         notes,
@@ -140,12 +141,3 @@ def _written(command: tuple[str, ...], notes: dict[str, str]) -> str:
         "AccountingStoreFlags=job_script. Write it again below the lines"
     )
     return "#!/bin/bash\n\n"
-
-
-def _with(script: str, lines: list[str]) -> str:
-    """The script with more lines, behind its own, which they override."""
-    if not lines:
-        return script
-    rows = script.split("\n")
-    last = max([1, *(option.line for option in directives(script))])
-    return "\n".join([*rows[:last], *lines, *rows[last:]])

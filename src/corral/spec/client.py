@@ -18,13 +18,18 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from corral.errors import Code, CorralError
 from corral.extras import own_version
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import login_nodes_of
 from corral.spec.sections.people import User
+from corral.spec.slurm.hostlist import fold
 
-FORMAT: Final = 1
-"""Raised by a change that an earlier Corral cannot read."""
+FORMAT: Final = 2
+"""Raised by a change that an earlier Corral cannot read. 2: several login nodes."""
+PLAIN_FORMAT: Final = 1
+"""Of a file without other login nodes, which Corral 0.2.0 reads."""
 PUBLISHED: Final = "/etc/corral/client.json"
 """The client file of a node where people log in."""
 
+_SEVERAL: Final = {"login_nodes"}
 _VERSION: Final = re.compile(r"\d+(\.\d+)*")
 _PUBLIC: Final[Mapping[str, Any]] = {
     "corral": True,
@@ -43,11 +48,29 @@ _PUBLIC: Final[Mapping[str, Any]] = {
 }
 
 
+class LoginNode(BaseModel):
+    """Another node that people log in to.
+
+    Attributes:
+        node: its name.
+        host: its address.
+        port: TCP port of its sshd.
+        host_keys: its public host keys, each ``TYPE BASE64``.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    node: str
+    host: str
+    port: int = 22
+    host_keys: tuple[str, ...] = ()
+
+
 class ClientFile(BaseModel):
     """What a client needs of a cluster.
 
     Attributes:
-        format: ``FORMAT`` of the Corral that wrote it.
+        format: of the file: ``PLAIN_FORMAT``, or 2 with ``login_nodes``.
         corral: version of that Corral; "" in the file that nodes hold.
         node: the node that people log in to.
         cluster: fields of ``ClusterSpec``: those of ``public_part``.
@@ -55,11 +78,12 @@ class ClientFile(BaseModel):
         port: TCP port of its sshd.
         user: who logs in; "" where that is not known.
         host_keys: its public host keys, each ``TYPE BASE64``.
+        login_nodes: others that people log in to, which are asked where ``node`` does not answer.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    format: int = FORMAT
+    format: int = PLAIN_FORMAT
     corral: str = ""
     node: str
     cluster: dict[str, Any]
@@ -67,6 +91,13 @@ class ClientFile(BaseModel):
     port: int = 22
     user: str = ""
     host_keys: tuple[str, ...] = ()
+    login_nodes: tuple[LoginNode, ...] = ()
+
+    def text(self) -> str:
+        """The file as it is written; one of a single login node is as Corral 0.2.0 wrote it."""
+        several = bool(self.login_nodes)
+        written = self.model_copy(update={"format": FORMAT if several else PLAIN_FORMAT})
+        return written.model_dump_json(indent=1, exclude=None if several else _SEVERAL) + "\n"
 
 
 class Profile(ClientFile):
@@ -96,6 +127,11 @@ class ClientSpec(ClusterSpec):
     profile: Profile
     known_hosts: str
 
+    def entered_by(self, other: LoginNode) -> ClientSpec:
+        """The same cluster, reached by another login node."""
+        place = {"node": other.node, "host": other.host, "port": other.port}
+        return self.model_copy(update={"profile": self.profile.model_copy(update=place)})
+
 
 def by_rest(spec: ClusterSpec) -> TypeGuard[ClientSpec]:
     """True for a profile that reaches its cluster by slurmrestd alone (``corral login --rest``)."""
@@ -110,7 +146,9 @@ def public_part(spec: ClusterSpec) -> dict[str, Any]:
 
     Elastic groups are among the others: which of their nodes run is for Slurm to report.
     """
-    return spec.model_dump(mode="json", include=_PUBLIC, exclude_defaults=True)
+    fields = spec.model_dump(mode="json", include=_PUBLIC, exclude_defaults=True)
+    names = login_nodes_of(spec)
+    return {**fields, "access": {"login": fold(names)}} if len(names) > 1 else fields
 
 
 def published(spec: ClusterSpec, node: str) -> str:

@@ -75,7 +75,10 @@ class Gpu(Model):
 
     type: GpuType = about("restart", "Name of the GPU type as jobs ask for it, such as rtx5090.")
     count: int = about(
-        "restart", f"GPUs in each node; {CONTAINERS} nodes are re-created.", ge=1, le=64
+        "restart",
+        f"GPUs of each node that jobs get; {CONTAINERS} nodes are re-created.",
+        ge=1,
+        le=64,
     )
     source: Literal["stand-in", "host"] = about(
         "recreate",
@@ -155,6 +158,15 @@ class NodeGroup(Model):
     )
     elastic: Elastic | None = about(
         "restart", "Nodes that come and go with the jobs; left out: they stay.", default=None
+    )
+    price_per_hour: float | None = about(
+        "none",
+        "What a node costs, in dollars an hour: the page's My work has the cost of jobs of it. Of "
+        "rented machines the recorded price is taken where it is known, and this one on the "
+        "controller's page; no budget counts it.",
+        default=None,
+        gt=0,
+        le=100_000,
     )
     features: tuple[Feature, ...] = about("reload", "More Slurm features.", default=())
     nccl: tuple[NcclSetting, ...] = about(

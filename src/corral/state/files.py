@@ -38,6 +38,7 @@ class File(Standalone, ReadTogether):
         in_place: write into the existing file instead of renaming a new one over it; for files
             that are bind mounts in containers, such as /etc/hosts (F65).
         impact_of: impact of going from one content to another; None: no separate impact.
+        note: what the plan adds to its line, "" for nothing.
         quiet: shell that runs before a change of impact drain or worse: it makes sure that no work
             is disturbed, or fails.
     """
@@ -48,6 +49,7 @@ class File(Standalone, ReadTogether):
     mode: str = "644"
     in_place: bool = False
     impact_of: ImpactOf | None = None
+    note: str = ""
     quiet: Script | None = None
 
     @property
@@ -79,6 +81,8 @@ class File(Standalone, ReadTogether):
         impact = self.impact_of(before, self.content) if self.impact_of else Impact.NONE
         verb = "write" if first == "absent" else "change"
         summary, script = f"{verb} {self.path}", self._write()
+        if self.note:
+            summary += f": {self.note}"
         if self.quiet is not None and impact >= Impact.DRAIN:
             summary += ", when all jobs have ended"
             script = sh("( {quiet}\n) && {{ {write}\n}}", quiet=self.quiet, write=script)

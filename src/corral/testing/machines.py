@@ -33,7 +33,7 @@ from corral.state.service import Service, Stopped, Timer
 from corral.state.slurm.accounts import Member, SlurmAccounts
 from corral.state.slurm.members import Leaving, NoController, Resumed, Roster
 from corral.state.slurm.reservations import SlurmReservations
-from corral.state.slurm.state_folder import NoBackup, PeopleSaved, StateFolder
+from corral.state.slurm.state_folder import NoBackup, StateFolder
 from corral.state.storage.exports import Exports
 from corral.state.storage.fstab import FormerMounts
 from corral.state.system.clock import Clock
@@ -100,7 +100,6 @@ ANSWERS: Final[dict[type, Callable[[Any], str]]] = {
     Roster: lambda r: "\n".join(m.line for m in r.members),
     NoController: lambda r: "",
     NoBackup: lambda r: "",
-    PeopleSaved: lambda r: "saved",
     StateFolder: lambda r: "700 slurm:slurm",
     Link: lambda r: r.target,
     Clock: lambda r: "good",

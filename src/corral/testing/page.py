@@ -5,20 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from contextlib import contextmanager
 
 
 @contextmanager
 def page(
-    slurm: str, *, cluster: str = "big", private: bool = False
+    slurm: str, *, cluster: str = "big", private: Collection[str] = ()
 ) -> Generator[tuple[subprocess.Popen[str], str]]:
     """Start the page's server and end it afterwards.
 
     Args:
         slurm: where slurmrestd answers, such as ``http://127.0.0.1:6820``.
         cluster: the name that the page shows.
-        private: Slurm hides users from each other.
+        private: what Slurm hides of users from each other, in the words of PrivateData.
 
     Yields:
         Its process, whose memory may be measured, and its address.
@@ -27,7 +27,7 @@ def page(
         RuntimeError: it ended before it listened.
     """
     # Three of the fields of corral.web.settings.Settings, which this room may not import.
-    settings = {"cluster": cluster, "rest": slurm, "private": private}
+    settings = {"cluster": cluster, "rest": slurm, "private": sorted(private)}
     argv = [sys.executable, "-m", "corral.web"]
     with subprocess.Popen(
         argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True

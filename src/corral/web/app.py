@@ -43,30 +43,34 @@ from corral.web.routes import (
     past_jobs,
     policy,
     report,
+    scripts,
     timeline,
     tokens,
     view,
 )
 from corral.web.settings import BY_COMMANDS, Declared, Settings
 from corral.web.slurm.commands import ByCommands
+from corral.web.slurm.node_event_file import NodeEventFile
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
-from corral.web.slurm.poller import Poller, Pollers
-from corral.web.slurm.slurmrest import Slurm, SlurmRest
+from corral.web.slurm.poller import OPERATORS, SHARED, Poller, Pollers
+from corral.web.slurm.readers.jobs import JobChanges
+from corral.web.slurm.readers.nodes import NodeReader
+from corral.web.slurm.slurmrest import Login, Slurm, SlurmRest
 from corral.web.slurm.snapshot import Snapshot
 from corral.web.state import State, Viewer, bearer_of
 from corral.web.tasks.background import Background
 from corral.web.tracking_tunnel import TrackingTunnel
 from corral.web.users.audit import Audit
 from corral.web.users.bearer_sessions import BearerSessions
-from corral.web.users.private_data import PrivateData, Run, here, on_controller
+from corral.web.users.private_data import EVERYTHING, PrivateData, Run, here, on_controller
 from corral.web.users.sessions import Sessions
 from corral.web.users.user_commands import ByHelper, BySsh, UserCommands
 
 STATIC: Final = Path(__file__).parent / "static"
 ROUTES: Final = (
     login, login_ways, oidc_routes, tokens, view, clusters, timeline, my_work, policy, bulk, form,
-    jobs, output, past_jobs, nodes, owner, report,
+    scripts, jobs, output, past_jobs, nodes, owner, report,
 )  # fmt: skip
 AS_THEY_ARE: Final = (*DEFAULT_EXCLUDED_CONTENT_TYPES, "application/octet-stream")
 """Not compressed: a log of 1 GB would keep the event loop from all others."""
@@ -86,28 +90,19 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
     if declared is not None and settings.rest == BY_COMMANDS:
         rest = ByCommands(declared)
     sessions = Sessions(settings.session_s, settings.idle_s)
-    private_data = PrivateData(_slurm_commands(settings, declared), known=settings.private)
+    private_data = PrivateData(_slurm_commands(settings, declared), known=_hidden(settings))
     bearers = Bearers(settings.tokens)
     by_token = BearerSessions(bearers, rest)
     node_events = NodeEvents()
+    node_event_file = NodeEventFile(settings.node_events, node_events)
 
     def changed(before: Snapshot, now: Snapshot) -> None:
         node_events.note(before, now)
+        node_event_file.changed()
         if before.trouble and not now.trouble:  # slurmctld was started again, perhaps
             private_data.changed()
 
-    def poller(user: str, first: int) -> Poller:
-        return Poller(
-            rest,
-            lambda: sessions.logins(user) + by_token.logins(user),
-            fastest=settings.poll_s,
-            max_viewers=settings.max_viewers,
-            changed=changed,
-            first=first,
-            pollers=lambda: pollers.watched,
-        )
-
-    pollers = Pollers(poller, lambda: private_data.hidden)
+    pollers = _pollers(settings, rest, (sessions, by_token), private_data, changed)
     state = State(
         settings=settings,
         rest=rest,
@@ -121,6 +116,7 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         bearers=bearers,
         by_token=by_token,
         node_events=node_events,
+        node_event_file=node_event_file,
         private_data=private_data,
         clusters=OtherClusters(settings.clusters),
         declared=declared,
@@ -130,6 +126,40 @@ def create_app(settings: Settings, transport: httpx.AsyncBaseTransport | None = 
         tracking=_tracking(settings, declared),
     )
     return _application(state)
+
+
+def _pollers(
+    settings: Settings,
+    rest: Slurm,
+    kept: tuple[Sessions, BearerSessions],
+    private_data: PrivateData,
+    changed: Callable[[Snapshot, Snapshot], None],
+) -> Pollers:
+    """The pollers, each of which asks with the logins of those whose view it is."""
+    sessions, by_token = kept
+
+    def logins(view: str) -> list[Login]:
+        if view == OPERATORS:
+            return sessions.operators() + by_token.operators()
+        return sessions.logins(view) + by_token.logins(view)
+
+    def poller(
+        view: str, first: int, nodes: NodeReader | None, changes: JobChanges | None
+    ) -> Poller:
+        return Poller(
+            rest,
+            lambda: logins(view),
+            fastest=settings.poll_s,
+            max_viewers=settings.max_viewers,
+            changed=changed,
+            first=first,
+            others=lambda: pollers.took(view),
+            nodes=nodes,
+            changes=changes,
+        )
+
+    pollers = Pollers(rest, poller, private_data, lasts=SHARED * settings.poll_s)
+    return pollers
 
 
 def _application(state: State) -> FastAPI:
@@ -174,6 +204,7 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
         yield
         await state.private_data.close()
         await state.pollers.close()
+        await state.node_event_file.close()
         await state.rest.close()
         if state.figures is not None:
             await state.figures.close()
@@ -181,6 +212,13 @@ def _lifespan(state: State) -> Callable[[FastAPI], AbstractAsyncContextManager[N
             await state.tracking.close()
 
     return running
+
+
+def _hidden(settings: Settings) -> frozenset[str] | None:
+    """What Slurm hides, where the settings have it."""
+    if settings.private is None or isinstance(settings.private, frozenset):
+        return settings.private
+    return EVERYTHING if settings.private else frozenset()
 
 
 def _uncounted(declared: Declared | None, pollers: Pollers) -> bool:

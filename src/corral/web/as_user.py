@@ -57,6 +57,7 @@ class Request(BaseModel):
         "environments",
         "expected",
         "script-expected",
+        "submit-script",
     ]
     job: Annotated[int, Field(ge=0, le=0x7FFFFFFF)] = 0
     fields: dict[str, Any] = {}
@@ -204,8 +205,11 @@ async def _of_form(request: Request, spec: ClusterSpec, login: Login) -> None:
     if request.do == "known":  # else nobody could have become this user
         _answer({"ok": True})
         return
-    if request.do == "script-expected":
+    if request.do in {"script-expected", "submit-script"}:
         script = _SUBMISSION.validate_python(request.fields)
+        if request.do == "submit-script":
+            _answer({"id": await api.submit_script(spec, login.user, script, here=True)})
+            return
         _answer(asdict(await api.script_expected(spec, login.user, script, here=True)))
         return
     fields = {**request.fields, "user": login.user, "in_place": True}

@@ -622,8 +622,10 @@ class JobEnd(TypedDict):
     """Why a job failed; lines: those that report an error, where no failure is known.
 
     memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none.
+    seen: what the viewer may see of it: its output, Slurm's record, or how it ended.
     """
 
+    seen: Literal["output", "record", "state"]
     known: bool
     at: float
     why: str
@@ -749,6 +751,13 @@ class ArrayTasks(TypedDict):
     failed: list[ArrayTask]
 
 
+class SweepPoints(TypedDict):
+    """A sweep's names, and the values of each task in their order; none: it is of no sweep."""
+
+    names: list[str]
+    points: list[list[str]]
+
+
 class LogFiles(TypedDict):
     """The files of a job. left_out: ranks that are not listed."""
 
@@ -817,17 +826,25 @@ class ScriptLine(TypedDict):
     text: str
 
 
+class OtherLine(ScriptLine):
+    """A line that no field holds; field: the one that takes its place when it is filled in."""
+
+    field: str
+
+
 class Directives(TypedDict):
     """What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+    sbatch: lines that Slurm's REST API does not take: with them sbatch submits the script.
     ignored: lines behind the first command, which sbatch does not read.
     jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
     most, None for no limit.
     """
 
     fields: dict[str, FormValue]
-    others: list[ScriptLine]
+    others: list[OtherLine]
     faults: list[ScriptLine]
+    sbatch: list[ScriptLine]
     ignored: list[ScriptLine]
     jobs: int | None
     at_once: int | None

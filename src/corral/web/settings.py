@@ -98,11 +98,11 @@ class Settings(BaseModel):
     sudo: Sudo | None = Field(
         default=None, description="Where a machine's sudo wants a password; the page never has it."
     )
-    private: bool | None = Field(
+    private: bool | frozenset[str] | None = Field(
         default=None,
-        description="Slurm hides users from each other (PrivateData of slurm.conf or "
-        "slurmdbd.conf); None: Slurm is asked, and until it has answered each user is shown what "
-        "that user's own token may see.",
+        description="What Slurm hides of users from each other, in the words of PrivateData of "
+        "slurm.conf and slurmdbd.conf; true: all of it; None: Slurm is asked, and until it has "
+        "answered each user is shown what that user's own token may see.",
     )
     session_s: float = Field(default=8 * 3600, gt=0, description="Longest session in seconds.")
     idle_s: float = Field(default=3600, gt=0, description="A session unused for so long ends.")
@@ -111,6 +111,10 @@ class Settings(BaseModel):
     )
     tokens: Path | None = Field(
         default=None, description="File of the API's tokens, as digests; None: there are none."
+    )
+    node_events: Path | None = Field(
+        default=None,
+        description="File of what happened to nodes, which outlasts the server; None: it does not.",
     )
     audit: Path | None = Field(default=None, description="File of the audit log; None: stderr.")
     max_viewers: int = Field(default=1000, ge=1, description="Live views at once.")

@@ -26,11 +26,12 @@ from corral.web.login.client import TokenProgram
 from corral.web.login.proxy import named_by_proxy
 from corral.web.routes.streams import Questions, Streams
 from corral.web.settings import Declared, Settings
+from corral.web.slurm.node_event_file import NodeEventFile
 from corral.web.slurm.node_events import NodeEvents
 from corral.web.slurm.past_jobs import PastJobs
-from corral.web.slurm.poller import Poller, Pollers
+from corral.web.slurm.poller import OPERATORS, Poller, Pollers
 from corral.web.slurm.quota import Counted
-from corral.web.slurm.response_cache import ResponseCache
+from corral.web.slurm.response_cache import ListedRows, ResponseCache
 from corral.web.slurm.slurmrest import Slurm, role_of
 from corral.web.tasks.background import Background
 from corral.web.tasks.pending_plans import PendingPlans
@@ -46,6 +47,8 @@ from corral.web.users.worker_process import WorkerProcesses
 COOKIE: Final = "corral_session"
 """With the port: browsers have one jar of cookies for all ports of a host, and two pages on one
 host would log each other out."""
+PREFIX: Final = "x-forwarded-prefix"
+_PREFIX: Final = re.compile(r"(?:/[A-Za-z0-9_~-][A-Za-z0-9._~-]{0,63}){1,8}")
 CSRF: Final = "x-csrf-token"
 TICKET: Final = "ticket"
 _DIGITS: Final = re.compile(r"0|[1-9][0-9]{0,18}")
@@ -73,12 +76,13 @@ class State:
         figures: what jobs use over time; None where it is unknown.
         tracking: the tunnel to the cluster's tracking server, where a browser needs one.
         background: applies and checks that go on while pages come and go.
-        node_events: what happened to nodes since the server began.
+        node_events: what happened to nodes; node_event_file: where that is kept.
         private_data: whether Slurm hides users from each other.
         bearers, by_token: the API's tokens, and the sessions that they stand for.
         plans: those that wait for the terminal's code.
         limited: checks cluster files and job forms as they are edited.
         responses: accounts, QOS, reservations and their kind, kept for some seconds.
+        listed: which jobs the pages of lists have, that are sent without being made again.
         counted: what jobs have, by whom, counted once for all.
         tallies: nodes and jobs in figures, for the pages of other clusters.
         streams: how many live views each user has; searches: how many searches in logs;
@@ -100,6 +104,7 @@ class State:
     bearers: Bearers
     by_token: BearerSessions
     node_events: NodeEvents
+    node_event_file: NodeEventFile
     private_data: PrivateData
     clusters: OtherClusters = field(default_factory=lambda: OtherClusters({}))
     declared: Declared | None = None
@@ -110,6 +115,7 @@ class State:
     plans: PendingPlans = field(default_factory=PendingPlans)
     workers: WorkerProcesses = field(default_factory=WorkerProcesses)
     responses: ResponseCache = field(default_factory=ResponseCache)
+    listed: ListedRows = field(default_factory=ListedRows)
     counted: Counted = field(default_factory=Counted)
     tallies: Tallies = field(default_factory=Tallies)
     streams: Streams = field(default_factory=Streams)
@@ -156,6 +162,15 @@ def cookie_of(request: Request) -> str:
     """The name of the session's cookie at the port that the browser asks."""
     port = port_of(request.headers.get("host", ""))
     return f"{COOKIE}_{port}" if port else COOKIE
+
+
+def prefix_of(request: Request) -> str:
+    """The path below which a reverse proxy shows this page, ``/corral``; "" for none.
+
+    Browsers get it in the path of cookies and in addresses of their own origin, nowhere else.
+    """
+    prefix = request.headers.get(PREFIX, "").rstrip("/")
+    return prefix if _PREFIX.fullmatch(prefix) else ""
 
 
 def key_of(request: Request) -> str:
@@ -255,6 +270,24 @@ def _judged(state: State, session: Session, asking: asyncio.Task[None]) -> None:
     state.asking.discard(asking)
     if _is_refused(asking):
         state.sessions.drop(session)
+
+
+async def checked_again(request: Request, session: Session) -> Session:
+    """The session of a live stream, whose role Slurm is asked about each minute as for a request.
+
+    A stream asks for nothing else: who is an operator no more would see others' jobs until its end.
+    A session that has ended meanwhile is the one of before; see ``still_in``.
+    """
+    state = state_of(request)
+    secret = bearer_of(request)
+    try:
+        if secret is not None:
+            known = await state.by_token.of(secret)
+            return session if known is None else known[1]
+        await _rechecked(state, session)
+    except CorralError:  # refused: the session has ended; or Slurm is silent: nothing changes
+        return session
+    return session
 
 
 def bearer_of(request: Request) -> str | None:
@@ -367,20 +400,35 @@ async def owner_of(request: Request) -> tuple[Session, ClusterSpec]:
 
 
 def shared_by(state: State, session: Session, *, accounting: bool = False) -> str:
-    """Who shares an answer of Slurm's: "" for all, the viewer alone where Slurm hides something.
+    """Who shares an answer of Slurm's: "" for all; where Slurm hides something the viewer alone.
+
+    Operators and administrators share theirs: Slurm's daemons hide nothing from them.
 
     Args:
         state: the server's.
         session: the viewer's.
         accounting: slurmdbd answers, which has its own PrivateData.
     """
-    hidden = state.private_data.accounting_hidden if accounting else state.private_data.hidden
-    return session.user if hidden else ""
+    if accounting and not state.private_data.accounting_hidden:
+        return ""
+    if not accounting and not state.private_data.hidden:
+        return ""
+    return OPERATORS if session.operates else session.user
+
+
+def nodes_shared_by(state: State, session: Session) -> str:
+    """The same of nodes and partitions, whose revisions are those of all who share them."""
+    return shared_by(state, session) if state.private_data.nodes_hidden else ""
+
+
+def poller_for(state: State, session: Session) -> Poller:
+    """The poller whose view this session may have."""
+    return state.pollers.of(session.user, operates=session.operates)
 
 
 def poller_of(request: Request, session: Session) -> Poller:
-    """The poller whose view this session may have."""
-    return state_of(request).pollers.of(session.user)
+    """The same, of a request."""
+    return poller_for(state_of(request), session)
 
 
 # FastAPI calls what is not async in a thread, behind all files that strangers ask for.

@@ -68,6 +68,7 @@ def test_they_are_of_all_kinds() -> None:
         (".", "sh"),
         (".", "pl"),
         (".", "awk"),
+        (".", "lua"),
         ("", ""),
     }
 
@@ -78,8 +79,8 @@ def test_they_are_of_all_kinds() -> None:
     ids=str,
 )
 def test_the_first_lines_state_where_by_whom_and_as_whom(path: Path) -> None:
-    head = takewhile(lambda line: line.startswith("#"), path.read_text().splitlines())
-    lines = [line.removeprefix("# ") for line in head]
+    head = takewhile(lambda line: line.startswith(("#", "--")), path.read_text().splitlines())
+    lines = [line.lstrip("#- ") for line in head]
     for label in LABELS:
         (row,) = [line for line in lines if line.startswith(label)]
         assert row.removeprefix(label).strip()

@@ -314,6 +314,21 @@ def test_restored_as_it_was_saved(site: Path, capsys: pytest.CaptureFixture[str]
     assert not (site / "staging").exists()
 
 
+def test_a_restore_ends_when_mlflow_answers(site: Path) -> None:
+    """Jobs that begin then log their runs there."""
+    data, archive = written(site)
+    asked = site / "asked"
+    check = (
+        "import sys\nfile = open(sys.argv[1], 'a+')\nfile.write('x')\nfile.seek(0)\n"
+        "sys.exit(len(file.read()) < 3)"
+    )
+    more = {"mlflow_check": check, "mlflow_uri": str(asked)}
+    steps(site, data, archive, *EVERY, "verify", **more)
+    assert asked.read_text() == "xxx"
+    steps(site, data, archive, "verify", mlflow="", **more)
+    assert asked.read_text() == "xxx"
+
+
 @pytest.mark.parametrize("call", ["rename", "replace", "chown", "fchown", "rmtree", "mkdir"])
 def test_killed_in_the_middle_of_the_state(
     site: Path, call: str, monkeypatch: pytest.MonkeyPatch

@@ -25,8 +25,8 @@ VERB = re.compile(rf"\bcorral (?:{'|'.join(VERBS)})\b")
 
 def header_of(text: str) -> str:
     """The comment at the top, from the first label on, as one line."""
-    head = takewhile(lambda line: line.startswith("#"), text.splitlines())
-    words = " ".join(line.lstrip("# ") for line in head)
+    head = takewhile(lambda line: line.startswith(("#", "--")), text.splitlines())
+    words = " ".join(line.lstrip("#- ") for line in head)
     return words[words.find(LABELS[0]) :]
 
 

@@ -26,7 +26,7 @@ from corral.hosts.sshkeys import expired_certificate, known_hosts_line, make_key
 from corral.hosts.target import SshTarget
 from corral.hosts.transport import Result as Ran
 from corral.hosts.transport import check
-from corral.spec.client import Profile, public_part
+from corral.spec.client import FORMAT, Profile, public_part
 from corral.spec.models import ClusterSpec
 from tests.unit.cli.conftest import Run
 
@@ -231,7 +231,7 @@ def test_a_profile_of_an_older_corral(corral: Run, profile: Profile, case: str, 
 
 def test_a_profile_of_a_newer_corral_is_no_older_ones(corral: Run, profile: Profile) -> None:
 
-    written = profile.model_dump(mode="json") | {"corral": "99.0", "format": 2}
+    written = profile.model_dump(mode="json") | {"corral": "99.0", "format": FORMAT + 1}
     (place_of("lab") / FILE).write_text(json.dumps(written))
     done = corral("jobs", "-c", "lab")
     assert_one_sentence(done, 3, "is of a newer Corral 99.0", "update Corral on this machine")

@@ -71,6 +71,8 @@ case "$*" in
 esac""",
     "sbatch": """
 case "$*" in "--parsable job.sh"|--test-only|"--test-only --chdir=/shared --partition=main") ;;
+  "--parsable --chdir=/shared")
+    [ -e "$FAKE/refuse" ] || { cat > "$FAKE/sent"; echo 42; exit 0; } ;;
   REJECT
 esac
 [ -e "$FAKE/refuse" ] && { cat "$FAKE/refuse" >&2; exit 1; }

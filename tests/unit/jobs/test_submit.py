@@ -23,6 +23,7 @@ from corral.jobs.submit import (
     expected_of_script,
     expected_start,
     read_expected,
+    send_script,
     submit,
 )
 from corral.slurm.rest.write import Submission
@@ -166,6 +167,18 @@ def test_the_expected_start_of_a_script_by_sbatch_with_its_options(slurm: FakeSl
         asyncio.run(expected_of_script(slurm.fleet, "node0", "corral", sent))
     assert caught.value.fields == {"mem": "Memory specification can not be satisfied"}
     assert "Memory specification can not be satisfied" in caught.value.message
+    assert slurm.rejected() == ""
+
+
+def test_a_script_is_submitted_by_sbatch_and_a_refusal_is_at_its_option(slurm: FakeSlurm) -> None:
+    script = "#!/bin/sh\n#SBATCH --export=NONE --wait\nhostname\n"
+    job = Submission(script, "", "/shared")
+    assert asyncio.run(send_script(slurm.fleet, "node0", "corral", job)) == 42
+    assert (slurm.folder / "sent").read_text() == script.replace(" --wait", "")
+    slurm.put("refuse", "sbatch: error: Batch job submission failed: Invalid qos specification\n")
+    with pytest.raises(CorralError) as caught:
+        asyncio.run(send_script(slurm.fleet, "node0", "corral", job))
+    assert list(caught.value.fields) == ["qos"]
     assert slurm.rejected() == ""
 
 

@@ -104,6 +104,13 @@ CLUSTERS = {
             replace(SLOTS, name="share9", address="10.88.0.99", gpus=_SHARED),
         )
     ),
+    "gpus-withheld": cluster(
+        (
+            *nodes(2, replace(SLOTS, withheld="/dev/nvidia2,/dev/nvidia4"), "10.88.0"),
+            replace(WORKSTATION, name="all9", address="10.88.0.99"),
+        ),
+        settings=(Setting("JobSubmitPlugins", "lua"),),
+    ),
     "no-accounting-no-rest": replace(LAPTOP, accounting_host="", rest=False),
     "lab-ubuntu-24.04": cluster(
         nodes(3, WORKSTATION, "192.168.1"),
@@ -155,6 +162,7 @@ CLUSTERS = {
         HealthCheckInterval="600",
         HealthCheckNodeState="ANY,CYCLE",
     ),
+    "nvlink-rack": with_settings(SwitchType="switch/nvidia_imex"),
     "mesh": replace(
         with_settings(
             DebugFlags="NO_CONF_HASH",

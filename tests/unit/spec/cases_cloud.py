@@ -26,6 +26,7 @@ CLOUD: list[Case] = [
     ("cloud-unused", LAB, {"groups.0.cloud": {"type": "x"}}, "groups[0].cloud"),
     ("cloud-unused", LAB, {**AT, "groups.0.addresses": "10.0.0.[1-3]"}, "groups[0].addresses"),
     ("cloud-name-long", LAB, {**AT, "groups.0.nodes": "n" * 40}, "groups[0].nodes"),
+    ("nvlink-rack", LAB, {**AT, "groups.0.gpu.type": "gb300"}, "groups[0].gpu.type"),
     ("budget-missing", LAB, AT, "groups[0].provider"),
     ("budget-unused", LAB, {"budget": LIMITS}, "budget"),
     ("budget-unused", MEGA, {"budget": LIMITS}, "budget"),

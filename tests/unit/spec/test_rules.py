@@ -460,13 +460,14 @@ FIRES: list[Case] = [
         "software.nvidia.vendor_repo",
     ),
     ("nvidia-unused", LAPTOP, {**NVIDIA()}, "software.nvidia"),
-    ("nvlink-rack", LAB, {"groups.0.gpu.type": "gb300"}, "groups[0].gpu.type"),
+    ("nvlink-rack", LAB, {"groups.0.gpu": {"type": "gb300", "count": 25}}, "groups[0].gpu.type"),
     ("desktop-gpu", LAB, {"software": {"desktop": "gnome"}}, "software.desktop"),
     ("access-login-unknown", LAB, {"access": {"login": "node[0-"}}, "access.login"),
 ]
 # Near misses: right things that look like the wrong ones above.
 QUIET: list[tuple[dict[str, Any], dict[str, Any]]] = [
     (LAB, {}),
+    (LAB, {"groups.0.gpu": {"type": "gb300", "count": 24}}),
     (LAPTOP, {}),
     (LAB, {**NVIDIA(driver="auto", cuda="13.0")}),
     (LAB, {**NVIDIA(source="vendor")}),

@@ -442,6 +442,29 @@ def test_calls_do_not_grow_with_viewers() -> None:
     assert run(work(40)) <= run(work(1)) + 2
 
 
+def test_jobs_in_view_are_kept_new() -> None:
+    """Those of a page of a list, also where its answer was made before; a job of its own page."""
+
+    async def work() -> tuple[set[int], set[int], set[int]]:
+        async with Page(FakeRest()) as page:
+            await page.login()
+            poller = page.app.state.corral.pollers.of("kim")
+            listed = (await page.get("jobs?limit=2")).json()
+            rows = {row[0] for row in listed["rows"]}
+            first = {*poller._jobs._looked}
+            poller._jobs._looked.clear()
+            await page.get("jobs?limit=2")
+            again = {*poller._jobs._looked}
+            poller._jobs._looked.clear()
+            await page.get("jobs/5")
+            assert {*poller._jobs._looked} == {5}
+            return rows, first, again
+
+    rows, first, again = run(work())
+    assert len(rows) == 2
+    assert first == again == rows
+
+
 def test_an_event_holds_what_changed_and_no_more() -> None:
     async def work() -> None:
         rest = FakeRest()

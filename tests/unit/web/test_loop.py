@@ -15,7 +15,7 @@ from corral.events import Event, Kind
 from corral.passwords import Person, accompanied, person
 from corral.slurm.rest import write
 from corral.spec.load import load_or_raise
-from corral.web.routes import form, jobs, past_jobs
+from corral.web.routes import form, jobs, past_jobs, scripts
 from corral.web.tasks import use_case_thread
 from corral.web.tasks.use_case_thread import in_thread
 from corral.web.users.sessions import login_of
@@ -206,8 +206,8 @@ def test_a_script_is_read_outside_the_loops_thread(monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(module, name, noting)
 
     for module, name in (
-        (jobs, "directives"),
-        (jobs, "faults_of"),
+        (scripts, "directives"),
+        (scripts, "faults_of"),
         (form, "resubmission"),
         (write, "submit_body"),
     ):
@@ -220,7 +220,7 @@ def test_a_script_is_read_outside_the_loops_thread(monkeypatch: pytest.MonkeyPat
             script = "#!/bin/sh\n#SBATCH -N2\ntrue\n"
             reply = await page.post("jobs/directives", {"script": script})
             assert reply.status_code == 200
-            assert threads.pop("corral.web.routes.jobs.directives") != threading.get_ident()
+            assert threads.pop("corral.web.routes.scripts.directives") != threading.get_ident()
             reply = await page.post("jobs", {"script": script, "workdir": "/tmp"})
             assert reply.status_code == 200
             assert (await page.get("jobs/1/again")).status_code == 200

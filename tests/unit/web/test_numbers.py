@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from corral.web.routes import bulk, jobs
+from corral.web.routes import bulk, jobs, scripts
 from tests.unit.web.fake import FakeRest, Page
 
 LAX = ("2_9", "+17", " 17", "17 ", "017", "17.0", "1e1", "0x11", "\u0661\u0667", "\uff11", "-1", "")
@@ -94,7 +94,7 @@ def test_a_tasks_label_is_refused_with_a_sentence() -> None:
         (bulk.Chosen, lambda value: {"ids": [value]}),
         (jobs.Action, lambda value: {"do": "limit", "minutes": value}),
         *(
-            (jobs.Script, lambda v, n=name: {"script": "#!/bin/sh\n", "workdir": "/", n: v})
+            (scripts.Script, lambda v, n=name: {"script": "#!/bin/sh\n", "workdir": "/", n: v})
             for name in ("nodes", "gpus_per_node", "minutes")
         ),
     ],

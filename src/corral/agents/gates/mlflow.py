@@ -1,5 +1,5 @@
 # Installed as: nowhere: it is an argument of python3 -c on the controller
-# Started by: corral (roles/services/mlflow), until it succeeds
+# Started by: corral (roles/services/mlflow, api/operations/restore), until it succeeds
 # Runs as: root
 """Exit status 0 once MLflow's server reports that it is healthy: URI."""
 

@@ -14,6 +14,8 @@
 . folder-checks.sh #include
 # shellcheck source=src/corral/agents/user-folders.sh
 . user-folders.sh #include
+# shellcheck source=src/corral/agents/state/people-saved.sh
+. state/people-saved.sh #include
 
 # directory_port URI: its host and port.
 directory_port() (
@@ -381,7 +383,7 @@ closes_seen() {
 
 # group_accounts_do CLUSTER: the lines of closes_seen.
 group_accounts_do() {
-  failed=0
+  failed=0 done=
   while read -r verb user account qos how; do
     case $verb in
       '') ;;
@@ -393,9 +395,11 @@ group_accounts_do() {
       *)
         echo "$verb $user $account"
         group_account_do "$1" "$verb" "$user" "$account" "$qos" "$how" </dev/null || failed=1
+        done=1
         ;;
     esac
   done
+  [ -z "$done" ] || people_saved || failed=1
   return "$failed"
 }
 

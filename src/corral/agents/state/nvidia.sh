@@ -67,27 +67,39 @@ driver_version() (
   echo "${library##*.so.}"
 )
 
-# manager_probe PACKAGE: lines "driver VERSION" and "manager VERSION", upstream's part of each.
-manager_probe() (
+# part_names PACKAGE: it, and its name without the driver's branch, which NVIDIA left out from some branch on.
+part_names() {
+  echo "$1"
+  case $1 in *-[0-9]*) echo "${1%-*}" ;; esac
+}
+
+# part_probe PACKAGE: lines "driver VERSION" and "part VERSION", upstream's part of each.
+part_probe() (
   echo "driver $(driver_version)"
-  manager=$(dpkg-query -W -f '${db:Status-Status} ${Version}' "$1")
-  case $manager in
-    "installed "*)
-      manager=${manager#installed }
-      echo "manager ${manager%%-*}"
-      ;;
-  esac
+  for name in $(part_names "$1"); do
+    part=$(dpkg-query -W -f '${db:Status-Status} ${Version}' "$name" 2>/dev/null)
+    case $part in
+      "installed "*)
+        part=${part#installed }
+        echo "part ${part%%-*}"
+        break
+        ;;
+    esac
+  done
 )
 
-# manager_install PACKAGE: at the driver's version.
-manager_install() (
+# part_install PACKAGE [UNIT]: at the driver's version; its unit starts with the machine.
+part_install() (
   driver=$(driver_version)
-  version=$(LC_ALL=C apt-cache madison "$1" | awk -F' *[|] *' -v d="$driver" 'index($2, d "-") == 1 { print $2; exit }')
+  for name in $(part_names "$1"); do
+    version=$(LC_ALL=C apt-cache madison "$name" | awk -F' *[|] *' -v d="$driver" 'index($2, d "-") == 1 { print $2; exit }')
+    [ -z "$version" ] || break
+  done
   [ -n "$version" ] || {
     echo "no source offers $1 of version $driver" >&2
     exit 1
   }
-  apt_get --allow-downgrades "$1=$version" && systemctl enable -q nvidia-fabricmanager.service
+  apt_get --allow-downgrades "$name=$version" && if [ $# -gt 1 ]; then systemctl enable -q "$2"; fi
 )
 
 # reboot_required_by_driver: "driver:LOADED:INSTALLED" where they differ, "nouveau" where that is loaded in its place.

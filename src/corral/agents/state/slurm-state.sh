@@ -58,17 +58,6 @@ state_move() {
     state_entries "$2" state_aside "$2/before-$(date +%s)" && state_entries "$1" state_copied "$2" && sync
 }
 
-# people_probe PATH: slurmctld has written users and accounts to its state.
-people_probe() { [ ! -s "$1/assoc_mgr_state" ] || echo saved; }
-
-# people_save PATH: it writes them as it stops.
-people_save() {
-  systemctl restart slurmctld.service && [ -s "$1/assoc_mgr_state" ] || {
-    echo "slurmctld wrote no $1/assoc_mgr_state as it stopped: read /var/log/slurm/slurmctld.log" >&2
-    return 1
-  }
-}
-
 # backup_probe MARK PATH
 backup_probe() (
   [ -e "$1" ] && systemctl is-active -q slurmctld.service || exit 0

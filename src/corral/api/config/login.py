@@ -38,11 +38,22 @@ from corral.jobs.rest.client import (
     shown_end,
 )
 from corral.jobs.upload.user_folder import entry_hint
-from corral.providers.login_host import user_target
+from corral.providers.login_host import entry_target, user_target
+from corral.providers.lookup import providers_of
+from corral.runtime.tasks import concurrently
 from corral.slurm.records import Node, Partition
-from corral.spec.client import PUBLISHED, ClientFile, Profile, client_spec, public_part, read_client
+from corral.spec.client import (
+    PUBLISHED,
+    ClientFile,
+    ClientSpec,
+    LoginNode,
+    Profile,
+    client_spec,
+    public_part,
+    read_client,
+)
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import users_of
+from corral.spec.nodes import login_nodes_of, users_of
 from corral.spec.providers import OWNED
 from corral.spec.slurm.hostlist import fold
 
@@ -143,7 +154,7 @@ async def export_client(spec: ClusterSpec, *, user: str = "") -> str:
         )
     pinned = "\n".join(target.pinned(session.controller))
     lines = pinned or await sshkeys.known_to_user(session.controller, target)
-    file = ClientFile(
+    return ClientFile(
         corral=own_version(),
         node=session.controller,
         cluster=public_part(spec),
@@ -151,8 +162,25 @@ async def export_client(spec: ClusterSpec, *, user: str = "") -> str:
         port=target.port,
         user=user,
         host_keys=tuple(line.partition(" ")[2] for line in lines.splitlines()),
+        login_nodes=_login_nodes(spec, session),
+    ).text()
+
+
+def _login_nodes(spec: ClusterSpec, session: Connection) -> tuple[LoginNode, ...]:
+    """Login nodes next to the controller that are reached by a pinned key."""
+    targets = session.targets()
+    names = [name for name in login_nodes_of(spec) if name in targets]
+    pinned = {name: targets[name].pinned(name) for name in names if name != session.controller}
+    return tuple(
+        LoginNode(
+            node=name,
+            host=targets[name].address,
+            port=targets[name].port,
+            host_keys=tuple(line.partition(" ")[2] for line in lines),
+        )
+        for name, lines in pinned.items()
+        if lines
     )
-    return file.model_dump_json(indent=1) + "\n"
 
 
 async def login(
@@ -187,6 +215,7 @@ async def login(
             "no host given" if user else "no user given",
             hint="corral login USER@HOST, with your account on the cluster",
         )
+    client = client and _entered_by(client, host)
     key = str(_identity(identity)) if identity else ""
     with tempfile.TemporaryDirectory(prefix="corral-login-") as folder:
         known_hosts = Path(folder) / profiles.KNOWN_HOSTS
@@ -209,12 +238,67 @@ async def login(
             uid=uid,
             identity=key,
         )
-        client_spec(profile, known_hosts)  # before it is kept: can this Corral read it?
-        # The host is also the jump host to the other nodes, which has another name there.
-        publics = [line.partition(" ")[2] for line in target.pinned(ENTRY)]
-        keys = [f"{known} {key}\n" for known in (file.node, target.alias) for key in publics]
-    await asyncio.to_thread(profiles.keep, profile, "".join(keys))
-    return LoggedIn(profile, notes)
+        spec = client_spec(profile, known_hosts)  # before it is kept: can this Corral read it?
+        publics = tuple(line.partition(" ")[2] for line in target.pinned(ENTRY))
+        keys = _pins(profile.node, target, publics)
+        sshkeys.pin(known_hosts, keys)
+        others, missing = await _other_login_nodes(spec, client)
+        for other in others:
+            by_other = entry_target(spec.entered_by(other))
+            keys += _pins(other.node, by_other, other.host_keys)
+    profile = profile.model_copy(update={"login_nodes": others})
+    await asyncio.to_thread(profiles.keep, profile, keys)
+    return LoggedIn(profile, (*notes, *missing))
+
+
+def _entered_by(client: ClientFile, host: str) -> ClientFile:
+    """The client file as of the login node with this address."""
+    for other in client.login_nodes:
+        if other.host == host:
+            first = LoginNode.model_validate(client.model_dump(include=set(LoginNode.model_fields)))
+            rest = (each for each in client.login_nodes if each is not other)
+            return client.model_copy(update={**other.model_dump(), "login_nodes": (first, *rest)})
+    return client
+
+
+def _pins(node: str, target: SshTarget, keys: Sequence[str]) -> str:
+    """Lines of known_hosts; a login node is also the jump host to others, of another name there."""
+    return "".join(f"{known} {key}\n" for known in (node, target.alias) for key in keys)
+
+
+async def _other_login_nodes(
+    spec: ClientSpec, client: ClientFile | None
+) -> tuple[tuple[LoginNode, ...], tuple[str, ...]]:
+    """Login nodes next to a profile's own, with their host keys, and notes on those left out.
+
+    An administrator's client file has them. Otherwise the profile's node knows their addresses, and
+    their keys are taken through it.
+    """
+    own = spec.profile.node
+    if client is not None:
+        return client.login_nodes, ()
+    names = [name for name in login_nodes_of(spec) if name != own]
+    nodes = await concurrently(*(_through(spec, name) for name in names))
+    missing = [name for name, node in zip(names, nodes, strict=True) if node is None]
+    notes = (f"{fold(missing)} did not answer: log in again to have it when {own} is away",)
+    return tuple(node for node in nodes if node is not None), notes if missing else ()
+
+
+async def _through(spec: ClientSpec, name: str) -> LoginNode | None:
+    """A login node as the profile's node reaches it; None where it lets nobody in."""
+    (provider,) = providers_of(spec)
+    own, target = spec.profile.node, provider.ssh_target(name)
+    entry = OpenSSH(own, provider.ssh_target(own), control_dir(), shared=False)
+    node = OpenSSH(name, target, control_dir(), shared=False)
+    address = sh("getent ahostsv4 {n} | awk 'NR == 1 {{ print $1 }}'", n=name)
+    try:
+        answer = await entry.run(address, timeout=LOGIN_S)
+        await node.run(sh(":"), timeout=LOGIN_S)
+    except CorralError:
+        return None
+    host = answer.stdout.strip()
+    keys = tuple(line.partition(" ")[2] for line in target.pinned(name))
+    return LoginNode(node=name, host=host, host_keys=keys) if host and keys else None
 
 
 async def login_rest(

@@ -101,7 +101,8 @@ def keep(profile: Profile, known_hosts: str, *, token: str = "") -> None:
             f"a cluster called {profile.name} was brought up from here",
             hint="choose another name for the profile: --name NAME",
         )
-    stored = profile.model_copy(update={"host_keys": ()})
+    others = tuple(each.model_copy(update={"host_keys": ()}) for each in profile.login_nodes)
+    stored = profile.model_copy(update={"host_keys": (), "login_nodes": others})
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The keys first: a profile that is there is complete.
@@ -110,7 +111,7 @@ def keep(profile: Profile, known_hosts: str, *, token: str = "") -> None:
             _write(folder / TOKEN, f"{token}\n")
         else:
             (folder / TOKEN).unlink(missing_ok=True)
-        _write(folder / FILE, stored.model_dump_json(indent=1) + "\n")
+        _write(folder / FILE, stored.text())
     except OSError as error:
         raise CorralError(
             Code.PROVIDER_FAILED,

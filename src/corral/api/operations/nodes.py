@@ -104,6 +104,8 @@ async def ssh_argv(
                 hint=f"corral login {user}@{spec.profile.host} --name NAME makes another profile",
             )
         user = ""
+        # By another login node where the profile's own does not answer.
+        spec = (await Connection.open(spec, root=False)).spec
     provider = next(p for p in providers_of(spec) if any(n.name == name for n in p.nodes))
     if here(provider):
         if user:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from corral.agents import program
 from corral.api.lifecycle import deployment
 from corral.api.operations.backup import LIMIT_S, on_controller, succeeded
 from corral.api.operations.backup_archive import About, Archive, read_archive
@@ -25,6 +26,7 @@ from corral.hosts.transport import check
 from corral.plan.model import Plan
 from corral.plurals import plural
 from corral.roles.services.backup import FORMAT, places_of
+from corral.roles.services.mlflow import uri
 from corral.roles.slurm.auth_key import MUNGE_KEY, SLURM_JWKS, SLURM_KEY
 from corral.runtime.threads import abandonable
 from corral.slurm.version import SlurmVersion, supported, talks_to
@@ -328,6 +330,8 @@ class _Restore:
             **places,
             "database": places["database"] if archive.has_accounting else "",
             "mlflow": mlflow,
+            "mlflow_check": program("gates/mlflow.py"),
+            "mlflow_uri": uri(spec),
             "keys": list(_KEYS[archive.about.auth]) if plan.keys else [],
             "counts": {t: list(bounds) for t, bounds in archive.manifest.counts.items()},
             "sha256": archive.sha256,

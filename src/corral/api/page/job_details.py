@@ -110,6 +110,27 @@ async def script_expected(
         return await submission.expected_of_script(fleet, controller, user, job)
 
 
+async def submit_script(
+    spec: ClusterSpec, user: str, job: Submission, *, here: bool = False
+) -> int:
+    """Submit a batch script by sbatch as a user; returns the job's number.
+
+    Slurm's REST API lacks fields for some options of sbatch: ``--export``, ``--signal``.
+
+    Args:
+        spec: the cluster.
+        user: whose job it is.
+        job: the script.
+        here: this process is on the controller and runs as that user.
+
+    Raises:
+        CorralError: SLURM_REFUSED, with what it refuses at sbatch's options; UNREACHABLE;
+            PARSE_FAILED, sbatch printed no number.
+    """
+    async with reached(spec, here=here) as (fleet, controller):
+        return await submission.send_script(fleet, controller, user, job)
+
+
 async def has_person(spec: ClusterSpec, user: str, *, here: bool = False) -> bool:
     """Whether the controller knows a user, of a directory too; root is none.
 

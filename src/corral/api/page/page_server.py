@@ -42,6 +42,7 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, users_of
 from corral.spec.slurm.hostlist import fold
 from corral.spec.slurm.releases import Feature
+from corral.state_dir import cluster_dir
 
 PROBE_S: Final = 10.0
 """How long an unresponsive machine may delay the page. Asking a person is not counted."""
@@ -80,6 +81,8 @@ def _report(answers: Mapping[str, Result | CorralError]) -> None:
         person().show(fold(nodes), message)
 
 
+NODE_EVENTS: Final = "node-events.json"
+"""In the cluster's folder: what happened to nodes, as the page saw it."""
 REST_PORT: Final = 6820
 UP_S: Final = 30.0
 CODE_S: Final = 30.0
@@ -180,6 +183,7 @@ async def _started(
         "listening": at.handle if isinstance(at, HeldPort) else None,
         "spec": spec.model_dump(mode="json"),
         "tokens": str(tokens_file(spec.name)),
+        "node_events": str(cluster_dir(spec.name) / NODE_EVENTS),
         **more,
     }
     await server.write(json.dumps(settings).encode() + b"\n")

@@ -186,19 +186,49 @@ def cost_of_name(name: str) -> Cost:
     return judge(name, rentals, (), {}, ledger.now(), limits=(None, None), silent="it is gone")
 
 
+def declared_prices(spec: ClusterSpec) -> dict[str, Rental]:
+    """Nodes with a price in the cluster file (``price_per_hour``), as machines that always ran."""
+    return {
+        name: Rental(
+            group.provider,
+            name,
+            *("", group.machine or "", ""),
+            price=group.price_per_hour,
+            intent=0.0,
+            gpus=sum(gpu.count for gpu in group.gpu_kinds),
+        )
+        for group in spec.groups
+        if group.price_per_hour is not None
+        for name in expand(group.nodes)
+    }
+
+
 def cost_of_jobs(
-    cluster: str, jobs: Iterable[Job], cpus: Mapping[str, int], since: float
+    cluster: str,
+    jobs: Iterable[Job],
+    cpus: Mapping[str, int],
+    since: float,
+    *,
+    spec: ClusterSpec | None = None,
+    recorded: bool = True,
 ) -> Line | None:
-    """What some jobs' parts of rented machines cost; None where the price of none is known.
+    """What some jobs' parts of machines cost; None where the price of none is known.
 
     Args:
         cluster: its name.
         jobs: that ran.
         cpus: CPUs of each node.
         since: Unix seconds: what they used before is left out.
+        spec: its prices are of nodes for which none is recorded; None: it has none.
+        recorded: this machine has the ledger of what was rented.
     """
     ledger = Ledger(cluster)
-    rentals = [r for r in ledger.rentals().values() if not r.refused]
+    rented = ledger.rentals().values() if recorded else ()
+    rentals = [r for r in rented if not r.refused]
+    known = {rental.node for rental in rentals if rental.price is not None}
+    prices = declared_prices(spec) if spec is not None else {}
+    declared = {name: rental for name, rental in prices.items() if name not in known}
+    rentals = [r for r in rentals if r.node not in declared] + [*declared.values()]
     if all(rental.price is None for rental in rentals):
         return None
     uses = list[JobUse]()

@@ -70,7 +70,9 @@ async def nccl(ctx: ProveContext) -> Judgement:
         return left_out("no node with GPUs is free")
     wide = [b for b in batches(real) if len(b.nodes) * gpus_of_each(ctx, b) > 1]
     if not wide:
-        return skipped("the free nodes have one GPU between them: there is nobody to send to")
+        several = sum(len(_gpus(ctx, node)) for node in real) > 1
+        one = "core for its GPUs" if several else "GPU between them"
+        return skipped(f"the free nodes have one {one}: there is nobody to send to")
     judged: list[Judgement] = []
     for batch in wide:
         script = script_of(ctx, batch, gpus_of_each(ctx, batch))
@@ -83,8 +85,11 @@ async def nccl(ctx: ProveContext) -> Judgement:
 
 
 def gpus_of_each(ctx: ProveContext, batch: Batch) -> int:
-    """GPUs that a job takes of each node: as many as the node with the fewest has."""
-    return min(len(_gpus(ctx, node)) for node in batch.nodes)
+    """GPUs that a job takes of each node: as many as the node with the fewest has.
+
+    Each is a rank with a core: of a node with fewer cores than GPUs no more than it has cores.
+    """
+    return min(min(len(_gpus(ctx, node)), max(node.cpus, 1)) for node in batch.nodes)
 
 
 def _gpus(ctx: ProveContext, node: Node) -> tuple[str, ...]:

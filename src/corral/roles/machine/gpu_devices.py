@@ -12,23 +12,82 @@ from corral.inspect.gpu import type_of_name
 from corral.plurals import plural
 from corral.roles.inventory import Site
 from corral.slurm.conf.model import GpuConf
+from corral.slurm.version import has
 from corral.spec.models import Gpu, NodeGroup
+from corral.spec.nodes import Node
+from corral.spec.slurm.releases import Feature
 
 
 def gpus_of(group: NodeGroup, facts: Facts, traits: Traits) -> tuple[GpuConf, ...]:
-    """The GPUs of a node of a group, by type, with their device files."""
-    devices = traits.gpu_devices or tuple(gpu.device for gpu in facts.gpus)
-    if len(devices) != group.gpu_count:
+    """The GPUs of a node of a group that jobs get, by type, with their device files."""
+    devices = _for_jobs(group, facts, traits)
+    if devices is None:
         # As declared: slurmd then reports what is really there, and the node goes INVALID when
         # fewer are found (F10), instead of a smaller cluster being made silently.
         return as_declared(group)
-    models = {gpu.device: gpu.name for gpu in facts.gpus}
-    kinds = kinds_of(group, [models.get(device, "") for device in devices])
+    kinds = kinds_of(group, _models(devices, facts))
     chosen = zip(devices, kinds or in_order(group), strict=True)
     files: dict[str, list[str]] = {gpu.type: [] for gpu in group.gpu_kinds}
     for device, kind in chosen:
         files[kind].append(device)
     return tuple(_conf(gpu, files[gpu.type]) for gpu in group.gpu_kinds)
+
+
+def withheld(site: Site, node: Node) -> str:
+    """Device files of the GPUs that no job gets, folded; "" for none.
+
+    A group that declares no GPU is as before where they cannot be withheld: jobs can open them.
+    """
+    others = _others(node.group, site.facts[node.name], site.traits[node.name])
+    return "" if _slurm_cannot(site) else others
+
+
+def _others(group: NodeGroup, facts: Facts, traits: Traits) -> str:
+    """Device files of the GPUs that the group does not declare, folded; "" for none."""
+    if not _judged(group, traits):
+        return ""
+    mine = _for_jobs(group, facts, traits)
+    others = [gpu.device for gpu in facts.gpus if mine is not None and gpu.device not in mine]
+    return _folded(others) if others else ""
+
+
+def _judged(group: NodeGroup, traits: Traits) -> bool:
+    """The machine has the GPUs that it has: nobody chooses some of them for its node."""
+    return group.capabilities.owned and not traits.gpu_devices
+
+
+def _for_jobs(group: NodeGroup, facts: Facts, traits: Traits) -> tuple[str, ...] | None:
+    """Device files of as many GPUs as the group declares; None where the machine has fewer.
+
+    Of more than it declares: the first of each type by their models, else the first of all.
+    """
+    devices = traits.gpu_devices or tuple(gpu.device for gpu in facts.gpus)
+    if len(devices) > group.gpu_count and _judged(group, traits):
+        models = _models(devices, facts)
+        by_model = _first_of_each(group, devices, models)
+        known = any(_kind(group.gpu_kinds, model) for model in models)
+        return by_model if known else devices[: group.gpu_count]
+    return devices if len(devices) == group.gpu_count else None
+
+
+def _first_of_each(
+    group: NodeGroup, devices: Sequence[str], models: Sequence[str]
+) -> tuple[str, ...] | None:
+    """As many devices of each type as the group declares; None where a type has fewer."""
+    left = Counter({gpu.type: gpu.count for gpu in group.gpu_kinds})
+    chosen: list[str] = []
+    for device, model in zip(devices, models, strict=True):
+        kind = _kind(group.gpu_kinds, model)
+        if left[kind] > 0:
+            left[kind] -= 1
+            chosen.append(device)
+    return None if any(left.values()) else tuple(chosen)
+
+
+def _models(devices: Sequence[str], facts: Facts) -> list[str]:
+    """The model of each device, "" where nvidia-smi does not list it."""
+    models = {gpu.device: gpu.name for gpu in facts.gpus}
+    return [models.get(device, "") for device in devices]
 
 
 def as_declared(group: NodeGroup) -> tuple[GpuConf, ...]:
@@ -92,31 +151,25 @@ def _folded(devices: Sequence[str]) -> str:
 
 
 def check(site: Site) -> None:
-    """No machine has more GPUs than its group declares; groups without any are not judged.
+    """The machines have the GPUs that their groups declare, and the others can be withheld.
 
-    They would be in no gres.conf, and what is in none Slurm keeps no job from: a job of one GPU
-    could open those of others (docs/measurements/2026-11-22-h200x4-slurm.md).
+    What is in no gres.conf Slurm keeps no job from: a job of one GPU could open those of others
+    (docs/measurements/2026-11-22-h200x4-slurm.md). So GPUs that are not declared are in it under
+    another name (docs/guide/gpus.md).
 
     Raises:
-        CorralError: NOT_GOOD, a machine has more than its group declares, or others.
+        CorralError: NOT_GOOD, a machine has others than its group declares, or more, and they
+            cannot be withheld.
     """
     for node in site.compute:
-        group = node.group
-        owned = group.capabilities.owned and not site.traits[node.name].gpu_devices
-        if not group.gpu_kinds or not owned:
+        group, traits = node.group, site.traits[node.name]
+        if not _judged(group, traits):
             continue
-        there = [gpu.name for gpu in site.facts[node.name].gpus]
+        facts = site.facts[node.name]
+        there = [gpu.name for gpu in facts.gpus]
         counts = Counter(name or "that nvidia-smi does not list" for name in there)
         models = ", ".join(f"{count} {model}" for model, count in counts.items())
-        if len(there) > group.gpu_count:
-            raise CorralError(
-                Code.NOT_GOOD,
-                f"this machine has {plural(len(there), 'GPU')} ({models}), and the file declares "
-                f"{group.gpu_count}: Slurm keeps no job from those that it does not know",
-                node=node.name,
-                hint=_undeclared(group, there),
-            )
-        if len(there) == group.gpu_count and _others(group, there):
+        if _of_other_types(group, there):
             declared = ", ".join(f"{gpu.count} {gpu.type}" for gpu in group.gpu_kinds)
             raise CorralError(
                 Code.NOT_GOOD,
@@ -126,18 +179,46 @@ def check(site: Site) -> None:
                 f"gpus: {_flow(Counter(map(type_of_name, there)))} in group {group.name}; "
                 "a machine unlike the others of its group needs a separate group",
             )
+        more = len(there) > group.gpu_count > 0
+        if more and (reason := _cannot_withhold(site, node)):
+            raise CorralError(
+                Code.NOT_GOOD,
+                f"this machine has {plural(len(there), 'GPU')} ({models}), and the file declares "
+                f"{group.gpu_count}: {reason}, so jobs could open the others",
+                node=node.name,
+                hint=_undeclared(group, there),
+            )
 
 
-def _others(group: NodeGroup, models: Sequence[str]) -> bool:
-    """Several types are declared, the machine's models are among them, and counts differ.
+def _cannot_withhold(site: Site, node: Node) -> str:
+    """Why GPUs that are not declared cannot be kept from jobs; "" where they can."""
+    if not _others(node.group, site.facts[node.name], site.traits[node.name]):
+        return "nvidia-smi does not list all of them, and which ones are meant is unknown"
+    return _slurm_cannot(site)
 
-    Not judged where nvidia-smi does not name a GPU: it may be of any type.
+
+def _slurm_cannot(site: Site) -> str:
+    """Why Slurm cannot keep GPUs from jobs; "" where it can."""
+    if not has(site.version, Feature.EXPLICIT_GRES):
+        return f"Slurm {site.version} gives them to jobs with a node to themselves"
+    plugins = site.spec.slurm.settings.get("JobSubmitPlugins", "")
+    if "lua" in plugins.split(","):
+        return "slurm.settings.JobSubmitPlugins has another job_submit.lua"
+    return ""
+
+
+def _of_other_types(group: NodeGroup, models: Sequence[str]) -> bool:
+    """The machine's models are among the declared types, and it has too few of one of them.
+
+    Not judged where it has fewer GPUs than declared (Slurm reports that), where one type is
+    declared for as many GPUs as it has, nor where nvidia-smi does not name a GPU: it may be of any
+    type.
     """
-    if "" in models:
+    one_type = len(group.gpu_kinds) == 1 and len(models) == group.gpu_count
+    if "" in models or one_type or len(models) < group.gpu_count:
         return False
-    if len(group.gpu_kinds) < 2 or kinds_of(group, models) is not None:  # noqa: PLR2004
-        return False
-    return any(_kind(group.gpu_kinds, model) for model in models)
+    known = any(_kind(group.gpu_kinds, model) for model in models)
+    return known and _first_of_each(group, models, models) is None
 
 
 def _undeclared(group: NodeGroup, there: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from corral.errors import Code, CorralError
 from corral.hosts.quote import call, sh
 from corral.inspect.facts import Facts
 from corral.roles.inventory import Site
+from corral.roles.machine import imex
 from corral.roles.machine.upkeep import real
 from corral.roles.role import Role, Share
 from corral.spec.impacts import Impact
@@ -25,7 +26,7 @@ from corral.state.files import File
 from corral.state.packages import Holds, Packages
 from corral.state.service import Service
 from corral.state.system.kernel import Module, Reboot
-from corral.state.system.nvidia import Components, FabricManager, Headers, Keyring
+from corral.state.system.nvidia import Components, DriverPart, Headers, Keyring
 from corral.tables import Row, read_table
 
 MODPROBE: Final = "/etc/modprobe.d/corral-nvidia.conf"
@@ -290,9 +291,10 @@ def _driver(site: Site, node: Node) -> tuple[Resource, ...]:
         names = driver_table().subnet_manager_packages
         resources += [Packages("nvlink-subnet-manager", names), Module("ib_umad")]
     if choice.switched:
-        resources.append(
-            FabricManager(_fabric_manager(nvidia, facts, choice), ("packages:nvidia",))
-        )
+        resources += _switch_parts(site, nvidia, facts, choice)
+    if imex.in_rack(site, node):
+        package = _part("nvidia-imex", nvidia, facts, choice)
+        resources.append(DriverPart("imex", package, after=("packages:nvidia",)))
     if nvidia.cuda != "none":
         resources.append(Packages("cuda", (_toolkit(nvidia.cuda),)))
     if _drop_in(site):
@@ -300,7 +302,8 @@ def _driver(site: Site, node: Node) -> tuple[Resource, ...]:
         resources.append(File(PERSISTENCED, _PERSISTENCED_TEXT.format(user=user)))
     if site.spec.software.hold:
         patterns = (*HELD, *HELD_KERNELS) if choice.signed else HELD
-        after = ("packages:nvidia", "packages:fabric-manager", "packages:cuda")
+        names = ("nvidia", "fabric-manager", "nscq", "imex", "cuda")
+        after = tuple(f"packages:{name}" for name in names)
         resources.append(Holds("nvidia", patterns, after))
     return tuple(resources)
 
@@ -371,12 +374,30 @@ def _packages(nvidia: Nvidia, facts: Facts, choice: Choice) -> tuple[str, ...]:
     return (*driver, f"nvidia-utils-{user}", *draws)
 
 
-def _fabric_manager(nvidia: Nvidia, facts: Facts, choice: Choice) -> str:
+def _switch_parts(
+    site: Site, nvidia: Nvidia, facts: Facts, choice: Choice
+) -> tuple[DriverPart, ...]:
+    """What a machine with NVSwitches needs of the driver's version.
+
+    The fabric manager; where DCGM's exporter runs, also the library by which DCGM reads the
+    switches. Those of HGX B200 and B300 have another one (NVSDM), with which DCGM comes.
+    """
+    after = ("packages:nvidia",)
+    unit = "nvidia-fabricmanager.service"
+    manager = _part("nvidia-fabricmanager", nvidia, facts, choice)
+    parts = (DriverPart("fabric-manager", manager, unit, after),)
+    if not (site.spec.services.metrics and nvidia.from_vendor) or choice.subnet:
+        return parts
+    library = _part("libnvidia-nscq", nvidia, facts, choice)
+    return (*parts, DriverPart("nscq", library, after=after))
+
+
+def _part(name: str, nvidia: Nvidia, facts: Facts, choice: Choice) -> str:
     """Its package; in newer branches, and on Debian, the vendor's has no branch in its name."""
     newer = choice.branch >= driver_table().one_fabric_manager
     if nvidia.from_vendor and (facts.os_id == "debian" or newer):
-        return "nvidia-fabricmanager"
-    return f"nvidia-fabricmanager-{choice.branch}"
+        return name
+    return f"{name}-{choice.branch}"
 
 
 def _toolkit(cuda: str) -> str:
@@ -400,7 +421,8 @@ def _reboot(site: Site, mine: tuple[Resource, ...]) -> tuple[Resource, ...]:
 
 
 def _gates(site: Site, node: Node) -> tuple[Gate, ...]:
-    count = node.group.gpu_count
+    # A machine may have more than are declared: no job gets those.
+    count = max(node.group.gpu_count, len(site.facts[node.name].gpus))
     if site.spec.software.reboot == "never":
         return ()
     gates = [

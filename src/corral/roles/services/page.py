@@ -29,6 +29,8 @@ RENEW: Final = f"{UNIT}-tls"
 """Name of the timer, which runs as long as the page, and of its service: a renewed certificate."""
 TOKENS: Final = f"/var/lib/{UNIT}/api-tokens.json"
 """The API's tokens, as digests, in the service's StateDirectory."""
+NODE_EVENTS: Final = f"/var/lib/{UNIT}/node-events.json"
+"""What happened to nodes, in the same folder."""
 HELPER: Final = "corral-web-user"
 """Name of the socket and of its service, which do one user's own things (web/as_user.py)."""
 HELPER_SOCKET: Final = "/run/corral-web/user.sock"
@@ -199,6 +201,7 @@ def settings(site: Site) -> str:
         "service": True,
         "as_user": HELPER_SOCKET,
         "tokens": TOKENS,
+        "node_events": NODE_EVENTS,
     }
     if page.login != PageLogin():
         values["token_program"] = page_login.SOCKET

@@ -14,10 +14,10 @@ from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.role import Role, Share
 from corral.roles.slurm import packages
 from corral.roles.slurm.controller import journal, jwt, mounted, service, slurm_files
-from corral.spec.nodes import STATE_DIR, state_of
+from corral.spec.nodes import STATE_DIR
 from corral.state.base import Desired, Gate
 from corral.state.files import Directory, File
-from corral.state.slurm.state_folder import MARK, BackupStopped, PeopleSaved
+from corral.state.slurm.state_folder import MARK, BackupStopped
 
 
 def installed(site: Site) -> tuple[Share, ...]:
@@ -52,11 +52,7 @@ def started(site: ConfiguredSite) -> tuple[Share, ...]:
         journal("slurmctld"),
     )
     title = f"slurmctld on the backup controller {names[0]}"
-    desired = Desired(names, resources)
-    if not site.spec.slurm.accounting:
-        return (Share((desired,), (gate,), title),)
-    saved = Desired((site.controller,), (PeopleSaved(state_of(site.spec)),))
-    return (Share((saved, desired), (gate,), title),)
+    return (Share((Desired(names, resources),), (gate,), title),)
 
 
 ROLE: Final = Role(

@@ -6,16 +6,18 @@ import hashlib
 from collections.abc import Sequence
 from typing import Final
 
+from corral.agents import program
 from corral.hosts.quote import call
 from corral.inspect.slurm import NODE_LINES
 from corral.roles.inventory import ConfiguredSite, Site
 from corral.roles.machine import containers
-from corral.roles.machine.gpu_devices import check, gpus_of
+from corral.roles.machine.gpu_devices import check, gpus_of, withheld
 from corral.roles.machine.upkeep import LIMITS
 from corral.roles.role import Role, Share
 from corral.roles.slurm import packages, pods
 from corral.roles.slurm.auth_key import former_keys, key_paths
 from corral.roles.slurm.controller import conf_server
+from corral.slurm.conf.conf_file import Setting, TextFile
 from corral.slurm.conf.fields import keys_of_fields, pairs_of_fields
 from corral.slurm.conf.impact import read_at_start
 from corral.slurm.conf.model import Contribution, NodeConf
@@ -34,8 +36,13 @@ DEFAULTS = "/etc/default/slurmd"
 
 def slurm_conf(site: Site) -> Contribution:
     """The nodes that are there, as their machines are."""
+    nodes = tuple(_node(site, node) for node in site.compute if not node.group.elastic)
+    if not any(node.withheld for node in nodes):
+        return Contribution(nodes=nodes)
     return Contribution(
-        nodes=tuple(_node(site, node) for node in site.compute if not node.group.elastic)
+        settings=(Setting("JobSubmitPlugins", "lua"),),
+        nodes=nodes,
+        files=(TextFile("job_submit.lua", program("job-submit.lua")),),
     )
 
 
@@ -50,6 +57,7 @@ def _node(site: Site, node: Node) -> NodeConf:
         threads_per_core=facts.threads_per_core,
         memory_mib=min(traits.memory_mib or facts.memory_mib, facts.memory_mib),
         gpus=gpus_of(node.group, facts, traits),
+        withheld=withheld(site, node),
         features=(
             node.group.name,
             *node.group.features,

@@ -14,6 +14,7 @@ from corral.roles.slurm.auth_key import key_paths
 from corral.slurm.conf.cluster import DATABASE, JWT_KEY, MARIADB_CNF
 from corral.slurm.conf.conf_file import ConfFile, TextFile, read
 from corral.slurm.conf.impact import impact_of
+from corral.slurm.conf.model import WITHHELD
 from corral.slurm.packages import Part
 from corral.slurm.version import has
 from corral.spec.impacts import Impact
@@ -40,7 +41,15 @@ different slurm.conf than the slurmctld", seen with 24.11.5)."""
 def _conf(file: ConfFile | TextFile, owner: str = "root:root", mode: str = "644") -> File:
     impact = _impact_of(file) if isinstance(file, ConfFile) else None
     path = f"{ETC}/{file.name}"
-    return File(path, file.text, owner, mode, impact_of=impact, quiet=quiet(WAIT_S))
+    note = _withheld(file) if isinstance(file, ConfFile) else ""
+    return File(path, file.text, owner, mode, impact_of=impact, note=note, quiet=quiet(WAIT_S))
+
+
+def _withheld(file: ConfFile) -> str:
+    """Which GPUs no job gets, by gres.conf; "" for none."""
+    lines = [line for line in file.lines_of("NodeName") if line.get("Name") == WITHHELD]
+    named = (f"{line.value}: {line.get('File')}" for line in lines)
+    return f"no job gets GPUs that are not declared ({'; '.join(named)})" if lines else ""
 
 
 def _impact_of(file: ConfFile) -> ImpactOf:

@@ -84,6 +84,10 @@ def _versions(conf: ClusterConf) -> Iterator[str]:
     if conf.cgroup == "v2" and not has(version, Feature.CGROUP_V2):
         first = since(Feature.CGROUP_V2)
         yield f"cgroup v2 needs Slurm {first}, here is {version}: boot the nodes with cgroup v1"
+    withheld = [n.name for n in conf.nodes if n.withheld]
+    if withheld and not has(version, Feature.EXPLICIT_GRES):
+        first = since(Feature.EXPLICIT_GRES)
+        yield f"{withheld[0]}: GPUs that no job gets need Slurm {first}, here is {version}"
     if not has(version, Feature.AUTODETECT_NVIDIA):
         detecting = [n.name for n in conf.nodes if n.gpu_count and n.gpu_detect == "nvidia"]
         if detecting:
@@ -121,6 +125,8 @@ def _node(node: NodeConf) -> Iterator[str]:
             yield f"{node.name}: {feature!r} cannot be a feature"
     for gpu in node.gpus:
         yield from _gpu(node, gpu)
+    if node.withheld and not _FILES.fullmatch(node.withheld):
+        yield f"{node.name}: {node.withheld!r} does not name GPU device files under /dev"
 
 
 def _gpu(node: NodeConf, gpu: GpuConf) -> Iterator[str]:

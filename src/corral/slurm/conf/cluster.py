@@ -19,7 +19,7 @@ from corral.slurm.conf.conf_file import (
     SlurmFiles,
     assembled,
 )
-from corral.slurm.conf.model import ClusterConf, NodeConf, PartitionConf
+from corral.slurm.conf.model import WITHHELD, ClusterConf, NodeConf, PartitionConf
 from corral.slurm.conf.sizes import by_size
 from corral.slurm.version import has
 from corral.spec.nodes import STATE_DIR
@@ -142,11 +142,13 @@ def _scheduled(conf: ClusterConf) -> Iterator[Setting]:
     yield Setting("SelectTypeParameters", "CR_Core_Memory")
     yield Setting("MpiDefault", "pmix" if conf.pmix else "none")
     yield Setting("PropagateResourceLimitsExcept", "MEMLOCK")
-    if resources := _resources(conf):
-        yield Setting("GresTypes", ",".join(resources))
-        if conf.accounting_host:
-            tracked = ",".join(f"gres/{name}" for name in resources)
-            yield Setting("AccountingStorageTRES", tracked)
+    resources = _resources(conf)
+    no_job = (WITHHELD,) if any(node.withheld for node in conf.nodes) else ()
+    if kinds := (*resources, *no_job):
+        yield Setting("GresTypes", ",".join(kinds))
+    if resources and conf.accounting_host:
+        tracked = ",".join(f"gres/{name}" for name in resources)
+        yield Setting("AccountingStorageTRES", tracked)
     if not conf.accounting_host and not has(conf.version, Feature.NO_DATABASE):
         # At its start slurmctld takes whatever errno holds (any file that was missing) for the
         # answer of a database that it does not have. It then has no list of associations, and its
@@ -245,6 +247,8 @@ def _gpu_lines(node: NodeConf) -> Iterator[Pairs]:
         elif gpu.shards:
             for file in expand(gpu.files):
                 yield (("Name", "shard"), ("Count", str(gpu.shards)), ("File", file))
+    if node.withheld:
+        yield (("Name", WITHHELD), ("File", node.withheld), ("Flags", "explicit"))
 
 
 def _cgroup(conf: ClusterConf) -> ConfFile:

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Final, Literal
 
 from corral.slurm.conf.conf_file import ConfFile, Pairs, Setting, TextFile
 from corral.slurm.conf.real_memory import real_memory
 from corral.slurm.version import SlurmVersion
 from corral.spec.nodes import STATE_DIR
+from corral.spec.slurm.hostlist import expand
+
+WITHHELD: Final = "withheld"
+"""The generic resource of GPUs that no job gets: Slurm fences only devices that it counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +46,7 @@ class NodeConf:
         threads_per_core: hardware threads of each core.
         memory_mib: memory in MiB as reported; RealMemory is written with a margin.
         gpus: its GPUs, by type.
+        withheld: device files of GPUs that no job gets, such as /dev/nvidia[2-3]; "" for none.
         features: Slurm features.
         port: slurmd's port.
         gpu_detect: files: gres.conf names the device files; nvidia: slurmd finds them
@@ -58,6 +63,7 @@ class NodeConf:
     threads_per_core: int
     memory_mib: int
     gpus: tuple[GpuConf, ...] = ()
+    withheld: str = ""
     features: tuple[str, ...] = ()
     port: int = 6818
     gpu_detect: Literal["files", "nvidia"] = "files"
@@ -84,7 +90,8 @@ class NodeConf:
         """Gres= of the node line, "" without GPUs."""
         gpus = [("gpu", gpu.type, str(gpu.count)) for gpu in self.gpus if gpu.count]
         shared = [("shard", str(self.shards))] if self.shards else []
-        return ",".join(":".join(filter(None, parts)) for parts in (*gpus, *shared))
+        no_job = [(WITHHELD, str(len(expand(self.withheld))))] if self.withheld else []
+        return ",".join(":".join(filter(None, parts)) for parts in (*gpus, *shared, *no_job))
 
 
 @dataclass(frozen=True, slots=True)

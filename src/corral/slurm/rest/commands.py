@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import Any, Final, cast
 
 from corral.errors import BAD_JSON, Code, CorralError
+from corral.slurm.directives import rewritten, sbatch_options
 from corral.slurm.rest.adapters import NEWEST, OLDEST
 from corral.slurm.rest.json_values import Record, record, text
 from corral.slurm.rest.read import metadata
@@ -105,27 +106,26 @@ def command_of(method: str, path: str, body: Any) -> tuple[str, ...]:
 
 
 def sbatch_of(submission: Submission) -> tuple[str, ...]:
-    """The sbatch that hands in a script, which comes on its standard input."""
-    options: dict[str, Any] = dict(submission.options or {})
+    """The sbatch that hands in a script, which comes on its standard input (``stdin_of``)."""
     named = [f"--job-name={submission.name}"] if submission.name else []
     argv = ["sbatch", "--parsable", *named, f"--chdir={submission.workdir}"]
     if submission.partition:
         argv.append(f"--partition={submission.partition}")
     if submission.stdout:
         argv.append(f"--output={submission.stdout}")
-    for name in ("account", "qos", "array"):
-        if name in options:
-            argv.append(f"--{name}={options[name]}")
-    if "mail_user" in options:
-        types = ",".join(options["mail_type"])
-        argv += [f"--mail-user={options['mail_user']}", f"--mail-type={types}"]
-    if "minimum_nodes" in options:
-        argv.append(f"--nodes={options['minimum_nodes']}")
-    if "tres_per_node" in options:
-        argv.append(f"--gpus-per-node={str(options['tres_per_node']).rpartition(':')[2]}")
-    if "time_limit" in options:
-        argv.append(f"--time={_minutes(options)}")
     return tuple(argv)
+
+
+def stdin_of(submission: Submission) -> str:
+    """The script for it, without options for a terminal: ``--wait`` waits for the job's end."""
+    options = sbatch_options()
+    return rewritten(submission.script, lambda o: None if options[o.name].terminal else o)
+
+
+def number_of(printed: str) -> int | None:
+    """The job's number, of what ``sbatch --parsable`` printed; None: there is none."""
+    number = printed.strip().rpartition("\n")[2].partition(";")[0]
+    return int(number) if number.isdecimal() else None
 
 
 def _minutes(body: Mapping[str, Any]) -> int:

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 from pydantic import BeforeValidator
 
 from corral.spec.findings import Level
+from corral.spec.models import NodeGroup
 from corral.spec.nodes import partitions_of
 from corral.spec.providers import OWNED
 from corral.spec.view import GroupView, Problem, Rule, View
@@ -57,6 +58,7 @@ class Drivers(Row):
     subnet_manager: frozenset[str]
     subnet_manager_packages: tuple[str, ...]
     imex: re.Pattern[str]
+    rack_gpus: int
     newer: tuple[Newer, ...]
     auto: str
     debian: Mapping[str, int]
@@ -284,20 +286,51 @@ def vendor_repo(view: View) -> Iterator[Problem]:
         yield Problem(("software", "nvidia", "vendor_repo"), message, hint)
 
 
+def _joined(group: NodeGroup, machines: int) -> str:
+    """The GPUs of a group whose NVLink joins machines, "" where there are none or one machine."""
+    several = machines > 1 and not group.capabilities.containers
+    names = (gpu.type for gpu in group.gpu_kinds) if several else ()
+    return next((n for n in names if driver_table().imex.fullmatch(_plain(n))), "")
+
+
+def is_rack(group: NodeGroup, machines: int) -> bool:
+    """Corral sets up NVLink between these machines: they are the user's, and fit in one rack.
+
+    Args:
+        group: the group.
+        machines: how many it has.
+    """
+    fits = machines * group.gpu_count <= driver_table().rack_gpus
+    return bool(_joined(group, machines)) and group.capabilities.owned and fits
+
+
 def nvlink_rack(view: View) -> Iterator[Problem]:
     """GPUs whose NVLink joins machines, which it does with IMEX only."""
     for group in _real(view):
+        machines = len(group.names)
+        name = _joined(group.group, machines)
+        if not name or is_rack(group.group, machines) or group.group.capabilities.configures:
+            continue
         names = [gpu.type for gpu in group.group.gpu_kinds]
-        name = next((n for n in names if driver_table().imex.fullmatch(_plain(n))), "")
-        if name and len(group.names) > 1 and not group.group.capabilities.configures:
-            yield Problem(
-                group.at(*group.gpu_paths[names.index(name)], "type"),
-                f"NVLink joins the {name} of several machines by NVIDIA's IMEX, which Corral does "
-                "not set up here: NCCL takes the network between machines",
+        why, hint = (
+            (
+                f"which joins at most {driver_table().rack_gpus} GPUs",
+                "write a group for each rack: Corral sets up IMEX for groups of that size",
+            )
+            if group.group.capabilities.owned
+            else (
+                "which Corral does not set up here",
                 "nvidia-imex of the driver's release on each node with the same "
                 "/etc/nvidia-imex/nodes_config.cfg, and slurm.settings: "
                 "{SwitchType: switch/nvidia_imex}",
             )
+        )
+        yield Problem(
+            group.at(*group.gpu_paths[names.index(name)], "type"),
+            f"NVLink joins the {name} of several machines by NVIDIA's IMEX, {why}: NCCL takes the "
+            "network between machines",
+            hint,
+        )
 
 
 def nvidia_unused(view: View) -> Iterator[Problem]:
@@ -338,8 +371,8 @@ RULES: Final = (
          _NVIDIA, vendor_repo),
     Rule("nvidia-unused", _W, "A driver is declared and no real machine has a GPU.",
          _NVIDIA, nvidia_unused, ("groups.gpu", "groups.gpus", "groups.provider")),
-    Rule("nvlink-rack", _I, "GPUs whose NVLink joins the machines of a rack (GB200, GB300): that "
-         "needs NVIDIA's IMEX, which is left to you.",
+    Rule("nvlink-rack", _I, "GPUs whose NVLink joins the machines of a rack (GB200, GB300) in a "
+         "group that is larger than a rack, or of rented machines: NVIDIA's IMEX is left to you.",
          _GPU_TYPES, nvlink_rack, ("groups.provider", "groups.nodes")),
     Rule("desktop-gpu", _I, "A desktop on a machine whose GPU runs jobs: both share its memory.",
          ("software.desktop",), desktop_gpu, ("groups", "partitions", "controller")),

@@ -28,6 +28,9 @@ NO_LIMIT: Final = "-1"
 TRES: Final = ("cpu", "gres/gpu", "mem", "node")
 """Kinds of resources whose limits are managed; limits on others (billing, licenses) stay."""
 
+SAVED: Final = call("state/people-saved.sh", "people_saved")
+"""A backup controller knows them from now on."""
+
 QOS: Final = (
     "Name,Description,Priority,Preempt,MaxWall,GrpTRES,GrpJobs,GrpSubmit,"
     "MaxTRESPU,MaxJobsPU,MaxSubmitPU"
@@ -261,7 +264,7 @@ class SlurmAccounts(Standalone):
             f"Slurm accounts: {', '.join(words[:3])}{more}",
             "\n".join(step.before for step in steps if step.before),
             "\n".join(step.after for step in steps if step.after),
-            join([self._cluster(), *(step.script for step in steps)], " && "),
+            join([self._cluster(), *(step.script for step in steps), SAVED], " && "),
         )
 
     def _cluster(self) -> Script:

@@ -93,40 +93,6 @@ class BackupStopped(Standalone):
 
 
 @dataclass(frozen=True)
-class PeopleSaved(Standalone):
-    """Users and accounts are in the state, from where a backup controller takes them.
-
-    slurmctld writes them every 300 s and as it stops (PERIODIC_CHECKPOINT of its controller.c). A
-    backup that finds none waits for slurmdbd, whose machine is the one that was lost: in the first
-    minutes of a cluster it answered nobody (seen with 24.11.5).
-    """
-
-    path: str
-
-    @property
-    def id(self) -> str:
-        return f"slurm-people:{self.path}"
-
-    def probe(self) -> Script:
-        """``saved`` where they are."""
-        return call(_PROGRAM, "people_probe", self.path)
-
-    def diff(self, seen: Seen, context: Context) -> Change | None:
-        """Restart slurmctld."""
-        if seen.text == "saved":
-            return None
-        return Change(
-            self.id,
-            "save users and accounts for the backup controller; slurmctld restarts once",
-            "",
-            "saved",
-            call(_PROGRAM, "people_save", self.path),
-            # Jobs go on while slurmctld restarts (quickstart_admin.html).
-            Impact.RELOAD,
-        )
-
-
-@dataclass(frozen=True)
 class NoBackup(Standalone):
     """One that was a backup controller is stopped, and loses Slurm's files."""
 

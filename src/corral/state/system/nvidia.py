@@ -126,20 +126,25 @@ class Headers(Standalone):
 
 
 @dataclass(frozen=True, slots=True)
-class FabricManager:
-    """The manager of NVSwitches, at the very version of the driver; another one refuses (F23).
+class DriverPart:
+    """A package at the very version of the driver, such as the fabric manager: others refuse (F23).
 
     Attributes:
+        name: what it is: ``fabric-manager``.
         package: its package.
+        unit: its service, which starts with the machine; "" for none.
         after: ids of the resources that bring the driver.
     """
 
+    name: str
     package: str
+    unit: str = ""
     after: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:
-        return "packages:fabric-manager"
+        """``packages:<name>``."""
+        return f"packages:{self.name}"
 
     @property
     def watches(self) -> tuple[str, ...]:
@@ -147,22 +152,22 @@ class FabricManager:
         return self.after
 
     def probe(self) -> Script:
-        """``driver <version>`` and ``manager <version>``, upstream's part of each."""
-        return call(_PROGRAM, "manager_probe", self.package)
+        """``driver <version>`` and ``part <version>``, upstream's part of each."""
+        return call(_PROGRAM, "part_probe", self.package)
 
     def diff(self, seen: Seen, context: Context) -> Change | None:
         """Install the version that the driver has."""
         lines = [line.split() for line in seen.text.splitlines()]
         versions = {line[0]: line[1] for line in lines if len(line) > 1}
-        driver, manager = versions.get("driver", ""), versions.get("manager", "")
+        driver, part = versions.get("driver", ""), versions.get("part", "")
         coming = any(w in context.changed for w in self.after)
-        if driver and driver == manager and not coming:
+        if driver and driver == part and not coming:
             return None
         return Change(
             self.id,
             f"install {self.package} at the driver's version",
-            manager,
+            part,
             driver or "the driver's version",
-            call(_PROGRAM, "manager_install", self.package),
+            call(_PROGRAM, "part_install", self.package, *([self.unit] if self.unit else [])),
             Impact.DRAIN,
         )

@@ -28,7 +28,7 @@ from corral.web.login.client import ProviderPlaces, TokenProgram
 from corral.web.login.handshake import ARRIVED_S, AWAY_S, Arrivals, Handshakes
 from corral.web.login.routes import limited
 from corral.web.login.session import opened, secure
-from corral.web.state import Here, State, ways_of
+from corral.web.state import Here, State, prefix_of, ways_of
 from corral.web.users.sessions import LoginKind
 
 PATH: Final = "/api/login/oidc"
@@ -185,7 +185,8 @@ async def leave_provider(request: Request, state: State) -> str:
     if not places.end:
         return ""
     mark = "&" if "?" in places.end else "?"
-    asked = {"client_id": declared.client, "post_logout_redirect_uri": f"{_origin(request)}/"}
+    page = f"{_origin(request)}{prefix_of(request)}/"
+    asked = {"client_id": declared.client, "post_logout_redirect_uri": page}
     return f"{places.end}{mark}{urlencode(asked)}"
 
 
@@ -223,7 +224,7 @@ def _origin(request: Request) -> str:
 
 
 def _back(request: Request) -> str:
-    return f"{_origin(request)}{BACK}"
+    return f"{_origin(request)}{prefix_of(request)}{BACK}"
 
 
 def _away(request: Request) -> str:
@@ -240,7 +241,7 @@ def _of_port(request: Request, name: str) -> str:
 
 
 def _arrived(request: Request, state: State, key: str) -> RedirectResponse:
-    reply = RedirectResponse(SIGNED_IN, 303)
+    reply = RedirectResponse(f"{prefix_of(request)}{SIGNED_IN}", 303)
     _Cookies(request, state).set(reply, _arrival(request), key, ARRIVED_S, site="strict")
     return reply
 
@@ -250,6 +251,7 @@ class _Cookies:
 
     def __init__(self, request: Request, state: State) -> None:
         self._secure = secure(request, state)
+        self._path = f"{prefix_of(request)}{PATH}"
 
     def set(
         self,
@@ -268,5 +270,5 @@ class _Cookies:
             httponly=True,
             samesite=site,
             secure=self._secure,
-            path=PATH,
+            path=self._path,
         )

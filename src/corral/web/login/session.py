@@ -9,7 +9,7 @@ from fastapi import Request, Response
 from corral.web.listener.request_checks import name_of
 from corral.web.slurm.slurmrest import Login, role_of
 from corral.web.slurm.snapshot import JOB_KINDS, NODE_KINDS
-from corral.web.state import State, address_of, cookie_of, here_of, key_of, shown
+from corral.web.state import State, address_of, cookie_of, here_of, key_of, prefix_of, shown
 from corral.web.users.sessions import LoginKind, Session
 
 
@@ -33,7 +33,7 @@ async def opened(
         httponly=True,
         samesite="strict",
         secure=secure(request, state),
-        path="/",
+        path=f"{prefix_of(request)}/",
     )
     state.audit.note(login.user, "login", address_of(request))
     return {**described(session, state), "csrf": session.csrf}

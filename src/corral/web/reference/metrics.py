@@ -55,9 +55,13 @@ _LABEL: Final = re.compile(r'(\w+)="')
 _SMI: Final = """\
 #!/bin/sh
 case $* in
-*query-gpu*) echo '0, GPU-1, 50, 1024, 81559, 40, 300.0' ;;
+*query-gpu*) echo '0, GPU-1, 50, 1024, 81559, 40, 300.0, 0, 00000000:81:00.0' ;;
 *) echo 'GPU-1, 7' ;;
 esac
+"""
+_DMESG: Final = """\
+#!/bin/sh
+echo '[   83.511744] NVRM: Xid (PCI:0000:81:00): 31, pid=3688, name=python3'
 """
 
 
@@ -133,7 +137,9 @@ def node() -> list[Metric]:
         _put(top / "health/last", "ok\thealth.gpus\tall of them\n")
         _put(top / "proc/7/cgroup", "0::/system.slice/slurmstepd.scope/job_1/step_0\n")
         _put(top / "bin/nvidia-smi", _SMI)
-        (top / "bin/nvidia-smi").chmod(0o755)
+        _put(top / "bin/dmesg", _DMESG)
+        for program in ("nvidia-smi", "dmesg"):
+            (top / "bin" / program).chmod(0o755)
         env = {"PATH": f"{top}/bin:{os.environ.get('PATH', os.defpath)}"}
         env |= {"CORRAL_CGROUP": f"{top}/cgroup", "CORRAL_PROC": f"{top}/proc"}
         env |= {"CORRAL_HEALTH_RUN": f"{top}/health"}

@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from dataclasses import asdict
+from itertools import islice, product
 from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Annotated, Any, Final, cast
@@ -25,11 +26,9 @@ from corral.jobs.allowances import (
 from corral.jobs.limits import nodes_for, partition_name, refuse
 from corral.roles.machine.people import limits_declared
 from corral.slurm.array_tasks import array_label
-from corral.slurm.directives import command_options, directives
+from corral.slurm.directives import directives
 from corral.slurm.records import Job
 from corral.slurm.rest import policy as questions
-from corral.slurm.rest.adapters import NEWEST
-from corral.slurm.rest.commands import sbatch_of
 from corral.slurm.rest.write import Submission
 from corral.slurm.resubmission import resubmission
 from corral.spec.models import ClusterSpec
@@ -38,18 +37,16 @@ from corral.spec.values import USER_NAME
 from corral.web import schemas
 from corral.web.routes.jobs import (
     JobId,
-    Script,
     audited,
     elsewhere,
-    fields_of_script,
     own_commands,
     own_job,
     records_of_array,
-    submission_of,
 )
 from corral.web.routes.my_work import limits_of
 from corral.web.routes.policy import asked
-from corral.web.slurm.arrays import all_tasks
+from corral.web.routes.scripts import Script, fields_of_script, submission_of
+from corral.web.slurm.arrays import TASKS, all_tasks
 from corral.web.slurm.choices import (
     Charge,
     account_choices,
@@ -57,7 +54,7 @@ from corral.web.slurm.choices import (
     partition_choices,
     qos_choices,
 )
-from corral.web.slurm.snapshot import Snapshot
+from corral.web.slurm.snapshot import Snapshot, job_kind
 from corral.web.state import Changer, Here, State, Viewer, poller_of
 from corral.web.users.sessions import Session
 from corral.web.users.worker_process import FilledJob
@@ -67,6 +64,7 @@ OF_THIS_MACHINE: Final = frozenset({"folder", "in_place", "environment"})
 """JobSpec's fields that name files of the machine that submits (decision 0057)."""
 FIELDS: Final = api.JobSpec.model_fields
 KEEP_S: Final = 60.0
+KEEP_POINTS_S: Final = 600.0
 """Images and environments of a user are kept so long."""
 
 
@@ -211,6 +209,7 @@ async def again(
     session: Viewer,
     state: Here,
     entire: Annotated[bool, Query(description="All tasks of the array that it is of.")] = False,
+    failed: Annotated[bool, Query(description="Those of its array that failed.")] = False,
 ) -> Any:
     """One's own job as a filled form, or as a script with all of its options; with what is missing.
 
@@ -219,13 +218,18 @@ async def again(
     """
     record = await own_job(state, session, job_id)
     tasks = ""
-    if entire and record.array:
-        tasks = all_tasks(await records_of_array(state, session, record))
+    if (entire or failed) and record.array:
+        records = await records_of_array(state, session, record)
+        tasks = all_tasks(job for job in records if not failed or job_kind(job) == "bad")
     async with state.questions.turn(session.user):
         recorded = await own_commands(state).recorded(session.login, record)
     form, notes = dict[str, Any](), dict[str, str]()
-    if recorded.job and not await why_no_form(state, session):
+    # The form submits a sweep with all of its points, the script some of its tasks.
+    as_form = not (failed and tasks and recorded.job.get("sweep"))
+    if recorded.job and as_form and not await why_no_form(state, session):
         form, notes = form_of(record, recorded, entire=bool(tasks))
+        if failed and tasks:
+            form["array"] = tasks
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
     line = recorded.submit_line or record.submit_line
@@ -243,6 +247,40 @@ async def again(
         "name": made.name,
         "workdir": made.workdir,
     }
+
+
+@router.get("/{job_id}/points", response_model=schemas.SweepPoints)
+async def points_of(job_id: JobId, session: Viewer, state: Here) -> Any:
+    """The points of the sweep that one's own job is a task of: values by the number of the task.
+
+    None where it is of no sweep, or was not submitted by Corral.
+    """
+    record = await own_job(state, session, job_id)
+
+    async def ask() -> Mapping[str, Any]:
+        async with state.questions.turn(session.user):
+            return (await own_commands(state).recorded(session.login, record)).job
+
+    # What a job was does not change.
+    key = ("points", session.user, record.array or record.id)
+    known = await state.responses.get(key, KEEP_POINTS_S, ask)
+    sweep = sweep_of(known.value or {})
+    made = islice(product(*sweep.values()), TASKS) if sweep else ()
+    return {"names": list(sweep), "points": [list(point) for point in made]}
+
+
+def sweep_of(job: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Values by name of a job's sweep; a job.json that somebody changed has none, perhaps."""
+    sweep = job.get("sweep")
+    if not isinstance(sweep, dict):
+        return {}
+    named = cast("dict[str, Any]", sweep)
+    lists = {
+        name: [str(value) for value in cast("list[Any]", values)]
+        for name, values in named.items()
+        if isinstance(values, list)
+    }
+    return lists if len(lists) == len(named) else {}
 
 
 def _named(record: Job) -> dict[str, Any]:
@@ -414,7 +452,7 @@ async def _expected_of_script(
         named = {str(fault["loc"][0]): fault["msg"] for fault in error.errors() if fault["loc"]}
         words = "; ".join(f"{name}: {text}" for name, text in named.items())
         raise CorralError(Code.USAGE, words or "this is not a script", fields=named) from error
-    job = await asyncio.to_thread(submission_of, batch, NEWEST)
+    job = await asyncio.to_thread(submission_of, batch)
     async with state.questions.turn(session.user):
         with fields_of_script():
             start = await own_commands(state).script_expected(session.login, job)
@@ -424,6 +462,7 @@ async def _expected_of_script(
 _OPTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
         "gpus_per_node": "gpus",
+        "mem": "memory",
         "time": "minutes",
         "cpus_per_rank": "cpus-per-task",
     }
@@ -437,8 +476,7 @@ async def _limits_of_script(
     spec = state.spec
     if spec is not None and not limits_declared(spec):
         return {"waits": "", "beyond": {}}
-    given, _ = command_options(sbatch_of(job)[1:])
-    options = {o.name: o.value for o in (*directives(job.script), *given) if not o.fault}
+    options = {o.name: o.value for o in directives(job.script) if not o.fault}
     partition = options.get("partition", "")
     if not partition and spec is not None:
         partition = partition_name(api.JobSpec(command=("true",)), spec)
@@ -461,7 +499,7 @@ async def submit_spec(
     async with state.questions.turn(session.user):  # each is a process on the controller
         sent = own_commands(state).submit(session.login, job)
         number = await audited(state, session, "submit", job.title, sent)
-    poller_of(request, session).nudge()
+    poller_of(request, session).nudge(number)
     return {"id": number}
 
 

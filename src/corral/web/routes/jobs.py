@@ -9,36 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import math
-import re
 import time
-from collections import Counter
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from corral import api, durations
+from corral import api
 from corral.errors import Code, CorralError
-from corral.jobs.allowances import MOST_TASKS
 from corral.runtime.tasks import concurrently
-from corral.slurm.array_tasks import array_label, array_tasks, without_limit
-from corral.slurm.directives import Directive, directives, nodes_of, passed_over
+from corral.slurm.array_tasks import array_label
 from corral.slurm.records import Job
 from corral.slurm.rest import write
-from corral.slurm.rest.adapters import NEWEST
-from corral.slurm.rest.write import faults_of
-from corral.slurm.tres import asked
 from corral.web import schemas
 from corral.web.openapi import file_of
 from corral.web.routes.my_work import busy_gpus, why_pending
 from corral.web.routes.view import packed_of
 from corral.web.slurm.arrays import array_rows, array_tasks_of, page_of_groups
 from corral.web.slurm.choices import filter_words
-from corral.web.slurm.commands import ByCommands
 from corral.web.slurm.efficiency import DAY_S, seconds_of
 from corral.web.slurm.response_cache import CachedResponse
 from corral.web.slurm.search import ORDERS, SHOWN, ordered, parse
@@ -51,6 +41,7 @@ from corral.web.state import (
     Viewer,
     digits_alone,
     here_of,
+    poller_for,
     poller_of,
     shared_by,
     state_of,
@@ -59,6 +50,8 @@ from corral.web.users.sessions import Session
 from corral.web.users.user_commands import UserCommands
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
+ROWS_LOOKED: Final = 20
+"""Of a page of a list that are kept as new as a job's own page: each has its turn in two polls."""
 
 
 def _job_number(value: object) -> object:
@@ -73,14 +66,6 @@ def _job_number(value: object) -> object:
 
 JobId = Annotated[int, BeforeValidator(_job_number), Path(ge=1, le=0x7FFFFFFF)]
 """One job's number; ``2_9`` is not 29."""
-_SAME: Final = {
-    "job-name": "name", "chdir": "workdir", "partition": "partition", "account": "account",
-    "qos": "qos", "array": "array", "output": "output", "mail-user": "mail",
-}  # fmt: skip
-_FIELD_OF: Final[Mapping[str, str]] = MappingProxyType(
-    {**_SAME, "time": "minutes", "gres": "gpus", "gpus-per-node": "gpus"}
-)
-"""The field next to a script for an option of sbatch, where there is one."""
 LAST_KNOWN_S: Final = 3.0
 """How long slurmctld is waited for, for one job."""
 SILENT_S: Final = 0.5
@@ -94,36 +79,6 @@ TASKS_S: Final = 5.0
 KEEP_TASKS_S: Final = 20.0
 MOST_DAYS: Final = 30
 """How far back metrics are asked for how busy the GPUs of an ended job were."""
-_AT_ONCE: Final = re.compile(r"[0-9]{1,10}")
-_NO_CONTROL: Final = r"^[^\x00-\x1f\x7f]*$"
-
-
-class Script(BaseModel):
-    """A batch script as it is; fields given in addition override its #SBATCH lines."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    script: str = Field(min_length=2, max_length=1 << 20, pattern=r"^#![^\x00]*$")
-    name: str = Field(default="", max_length=64, pattern=_NO_CONTROL)
-    workdir: str = Field(min_length=1, max_length=1024, pattern=r"^/[^\x00-\x1f\x7f]*$")
-    partition: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
-    account: str = Field(default="", max_length=64, pattern=r"^[A-Za-z0-9_.-]*$")
-    qos: str = Field(default="", max_length=256, pattern=r"^[A-Za-z0-9_.,-]*$")
-    array: str = Field(
-        default="", max_length=200, pattern=r"^([0-9][0-9,:%-]*)?$", description="Such as 0-9%4."
-    )
-    output: str = Field(
-        default="", max_length=1024, pattern=_NO_CONTROL, description="A file; slurm-%j.out."
-    )
-    mail: str = Field(
-        default="",
-        max_length=512,
-        pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.%+@,-]*)?$",
-        description="Who gets a message when it ends or fails: addresses, logins, webhooks.",
-    )
-    nodes: int | None = Field(default=None, ge=1, le=100_000, strict=True)
-    gpus_per_node: int | None = Field(default=None, ge=0, le=64, strict=True)
-    minutes: int | None = Field(default=None, ge=1, le=525_600, strict=True)
 
 
 class Action(BaseModel):
@@ -153,16 +108,24 @@ async def jobs(  # noqa: PLR0917  # FastAPI calls it by name
     test = parse(q)
     if by not in ORDERS:
         ordered((), by, down=down)
-    now = await poller_of(request, session).fresh()
+    poller = poller_of(request, session)
+    now = await poller.fresh()
+    rows = state_of(request).listed
 
     def body() -> dict[str, Any]:
         chosen = [job for job in now.jobs.values() if SHOWN[show](job) and test(job)]
         listed = ordered(chosen, by, down=down)
-        return {"jobs_rev": now.jobs_rev, **page_of(listed, offset, limit, arrays=arrays)}
+        made: dict[str, Any] = {"jobs_rev": now.jobs_rev}
+        made |= page_of(listed, offset, limit, arrays=arrays)
+        several = made.get("arrays", {})
+        rows.put(key, (row[0] for row in made["rows"] if str(row[0]) not in several))
+        return made
 
     who = shared_by(state_of(request), session)
     key = f"jobs:{who}:{show}:{q}:{by}:{down}:{limit}:{offset}:{arrays}"
-    return await packed_of(request).reply(request, key, now.jobs_rev, body)
+    reply = await packed_of(request).reply(request, key, now.jobs_rev, body)
+    poller.keep_new(rows.of(key)[:ROWS_LOOKED])
+    return reply
 
 
 @router.get("/words", response_model=schemas.JobWords)
@@ -191,137 +154,6 @@ def page_of(listed: Sequence[Job], offset: int, limit: int, *, arrays: bool) -> 
     }
 
 
-@router.post("", response_model=schemas.SubmittedJob)
-async def submit(request: Request, batch: Script, session: Changer, state: Here) -> Any:
-    """Submit a script with the user's own token.
-
-    What Slurm refuses is at its field, or under the name of the option of sbatch that no field has.
-    """
-    number = await state.rest.version(session.login) if batch.minutes else NEWEST
-    submission = await asyncio.to_thread(submission_of, batch, number)
-    with fields_of_script():
-        sent = state.rest.submit(session.login, submission)
-        number = await audited(state, session, "submit", batch.name or "job", sent)
-    poller_of(request, session).nudge()
-    return {"id": number}
-
-
-@contextmanager
-def fields_of_script() -> Generator[None]:
-    """A refusal of sbatch's options is one of the fields next to a script.
-
-    Raises:
-        CorralError: with the names of the fields.
-    """
-    try:
-        yield
-    except CorralError as error:
-        if not error.fields:
-            raise
-        named = {_FIELD_OF.get(name, name): text for name, text in error.fields.items()}
-        raise replace(error, fields=named) from error
-
-
-def submission_of(batch: Script, version: int) -> write.Submission:
-    """A script as it goes to Slurm, of an API's version."""
-    given = {"account": batch.account, "qos": batch.qos, "array": batch.array}
-    options: dict[str, Any] = {name: value for name, value in given.items() if value}
-    if batch.nodes:
-        options |= {"minimum_nodes": batch.nodes, "maximum_nodes": batch.nodes}
-    if batch.mail:
-        options |= {"mail_user": batch.mail, "mail_type": ["END", "FAIL"]}
-    if batch.gpus_per_node:
-        options["tres_per_node"] = f"gres/gpu:{batch.gpus_per_node}"
-    if batch.minutes:
-        options |= write.limit_body(batch.minutes, version)
-    names = {directive.name for directive in directives(batch.script)}
-    default = f"{batch.workdir.rstrip('/')}/slurm-%j.out"
-    return write.Submission(
-        script=batch.script,
-        name=batch.name or ("" if "job-name" in names else "job"),
-        workdir=batch.workdir,
-        partition=batch.partition,
-        stdout=batch.output or ("" if "output" in names else default),
-        options=options,
-    )
-
-
-class Draft(BaseModel):
-    """A batch script as it is typed."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    script: str = Field(max_length=1 << 20)
-    array: str = Field(
-        default="", max_length=200, description="Of the field next to it; it overrides a line's."
-    )
-
-
-@router.post("/directives", response_model=schemas.Directives)
-async def read_directives(draft: Draft, session: Viewer, state: Here) -> Any:
-    """What a script's #SBATCH lines ask for: for the fields of the form, others, and faults.
-
-    ``jobs`` is how many jobs it makes, the tasks of its array or 1; null where that is not known.
-    ``at_once`` is how many of them run at once at most, null for no limit.
-    """
-    # sbatch reads them itself where there is no API.
-    commands = isinstance(state.rest, ByCommands)
-    version = None if commands else await state.rest.version(session.login)
-    return await asyncio.to_thread(_read, draft, version)  # of up to 1 MiB
-
-
-def _counted(array: str) -> dict[str, int | None]:
-    """How many jobs the value of ``--array`` makes, and how many of them at once; "": no array."""
-    if not array:
-        return {"jobs": 1, "at_once": None}
-    _, at_once = without_limit(array)
-    limit = int(at_once) if at_once and _AT_ONCE.fullmatch(at_once) else None
-    return {"jobs": array_tasks(array).total(MOST_TASKS), "at_once": limit}
-
-
-def _read(draft: Draft, version: int | None) -> dict[str, Any]:
-    options = directives(draft.script)
-    if version is None:
-        faults = [(d.line, f"{d.value}: {d.fault}") for d in options if d.fault]
-    else:
-        faults = faults_of(draft.script, version)
-    wrong = {line for line, _ in faults}
-    last = {d.name: d for d in options if d.line not in wrong}
-    known = [(directive, *_form_field(directive)) for directive in last.values()]
-    taken = Counter(field for _, field, _ in known)  # --gres and --gpus-per-node add up
-    shown = {field: (d.line, value) for d, field, value in known if field and taken[field] == 1}
-    others = [d for d, field, _ in known if field not in shown]
-    _, array = shown.get("array", (0, ""))
-    return {
-        **_counted(draft.array or array),
-        "fields": {field: {"line": line, "value": v} for field, (line, v) in shown.items()},
-        "others": [
-            {"line": d.line, "text": f"--{d.name}" + (f"={d.value}" if d.value else "")}
-            for d in others
-        ],
-        "faults": [{"line": line, "text": text} for line, text in faults],
-        "ignored": [{"line": line, "text": text} for line, text in passed_over(draft.script)],
-    }
-
-
-def _form_field(directive: Directive) -> tuple[str, str]:
-    """The field of the form that is the same as an option, and its value there; "": none is.
-
-    A field that is filled in overrides the line, so that it must hold all of it: not the type of a
-    GPU, nor the least and most of nodes.
-    """
-    name, value = directive.name, directive.value
-    if name in _SAME:
-        return _SAME[name], value
-    if name == "nodes" and (nodes := nodes_of(value)) and nodes[0] == nodes[1]:
-        return "nodes", str(nodes[0])
-    if name in {"gpus-per-node", "gres"} and (gpus := asked(value, named=name == "gres")):
-        return ("gpus", str(gpus[0])) if not gpus[1] else ("", "")
-    if name == "time" and (seconds := durations.seconds(value)):
-        return "minutes", str(-(-seconds // 60))
-    return "", ""
-
-
 @router.get("/{job_id}", response_model=schemas.JobDetail)
 async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     """All that slurmctld reports to this user of one job; when it has forgotten it, accounting.
@@ -329,6 +161,7 @@ async def job(job_id: JobId, session: Viewer, state: Here) -> Any:
     While Slurm does not answer it is what was seen last, as in the list of jobs.
     """
     record, known_at = await _seen(state, session, job_id)
+    poller_for(state, session).keep_new([job_id])
     forgotten = record is None
     record = record or await _past(state, session, job_id)
     mine = record.user == session.user
@@ -349,7 +182,7 @@ async def array_of(job_id: JobId, session: Viewer, state: Here) -> Any:
 
     slurmctld forgets tasks while others run: accounting has them, where there is one.
     """
-    record = await _known(state, session, job_id)
+    record = await known_job(state, session, job_id)
     if not record.array:
         raise CorralError(Code.NOT_FOUND, f"job {job_id} is not of an array", hint="")
     tasks = await records_of_array(state, session, record)
@@ -358,7 +191,7 @@ async def array_of(job_id: JobId, session: Viewer, state: Here) -> Any:
 
 async def records_of_array(state: State, session: Session, record: Job) -> list[Job]:
     """All records of the array that a job is a task of, that of those that have not begun too."""
-    now = state.pollers.of(session.user).now.jobs
+    now = poller_for(state, session).now.jobs
     live = {number: job for number, job in now.items() if job.array == record.array}
     past = await _past_tasks(state, session, int(record.array))
     ended = {job.id: job for job in past if job.ended or not live}
@@ -382,7 +215,7 @@ async def _past_tasks(state: State, session: Session, array: int) -> tuple[Job, 
 @router.get("/{job_id}/figures", response_model=schemas.Curves)
 async def job_figures(job_id: JobId, session: Viewer, state: Here) -> Any:
     """What a job of one's own uses over time; operators see everybody's."""
-    record = await _known(state, session, job_id)
+    record = await known_job(state, session, job_id)
     if record.user != session.user and not session.operates:
         raise CorralError(
             Code.FORBIDDEN, f"job {job_id} is {record.user}'s", hint="ask its owner, or an operator"
@@ -399,7 +232,7 @@ async def job_use(job_id: JobId, session: Viewer, state: Here) -> Any:
     ``cpu_given_s`` is its processors times its run time, ``gpu_given_s`` its GPUs times that.
     Memory is in MiB. How busy its GPUs were is for its owner and operators.
     """
-    record = await _known(state, session, job_id)
+    record = await known_job(state, session, job_id)
     # Together: metrics that do not answer are waited for a while.
     used, busy = await concurrently(
         state.past.use(session.login, job_id), _gpu_seconds(state, session, record)
@@ -563,7 +396,7 @@ async def _past(state: State, session: Session, job_id: int) -> Job:
     return record
 
 
-async def _known(state: State, session: Session, job_id: int) -> Job:
+async def known_job(state: State, session: Session, job_id: int) -> Job:
     """The job as slurmctld reports it, or reported it last, or accounting."""
     record, _ = await _seen(state, session, job_id)
     return record or await _past(state, session, job_id)
@@ -578,7 +411,7 @@ async def _seen(state: State, session: Session, job_id: int) -> tuple[Job | None
     Raises:
         CorralError: UNREACHABLE or TIMED_OUT, and nobody else knows the job.
     """
-    now = state.pollers.of(session.user).now
+    now = poller_for(state, session).now
     last = now.jobs.get(job_id)
     try:
         async with asyncio.timeout(SILENT_S if now.trouble else LAST_KNOWN_S):
@@ -620,7 +453,7 @@ async def own_job(state: State, session: Session, job_id: int) -> Job:
     Raises:
         CorralError: FORBIDDEN, it is somebody else's; NOT_FOUND.
     """
-    record = await _known(state, session, job_id)
+    record = await known_job(state, session, job_id)
     if record.user != session.user:
         raise CorralError(
             Code.FORBIDDEN,

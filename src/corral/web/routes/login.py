@@ -26,6 +26,7 @@ from corral.web.state import (
     here_of,
     key_of,
     peer_of,
+    prefix_of,
     ways_of,
 )
 from corral.web.users.sessions import LoginKind, expiry, login_of
@@ -158,7 +159,8 @@ async def ticket(session: Changer, state: Here) -> Any:
 async def log_out(request: Request, session: Changer, response: Response, state: Here) -> Any:
     """End the session; ``leave`` is where the provider's login ends, where it is to."""
     state.sessions.close(key_of(request))
-    response.delete_cookie(cookie_of(request), path="/", httponly=True, samesite="strict")
+    path = f"{prefix_of(request)}/"
+    response.delete_cookie(cookie_of(request), path=path, httponly=True, samesite="strict")
     state.audit.note(session.user, "logout")
     if session.owner:
         _shown_in_terminal(state)

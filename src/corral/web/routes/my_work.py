@@ -28,7 +28,7 @@ from corral.web.slurm.choices import Charge, allowances
 from corral.web.slurm.efficiency import GpuUse
 from corral.web.slurm.response_cache import CachedResponse
 from corral.web.slurm.snapshot import Snapshot
-from corral.web.state import Here, State, Viewer, here_of, poller_of
+from corral.web.state import Here, State, Viewer, here_of, poller_for, poller_of
 from corral.web.users.sessions import Session
 
 router = APIRouter(prefix="/api/mine", tags=["mine"])
@@ -128,7 +128,7 @@ async def why_pending(state: State, session: Session, job: Job) -> str:
     """Why a job is pending, its limits looked at where one of them is the reason."""
     if not job.waiting or not by_limit(job.reason):
         return job.why
-    now = state.pollers.of(session.user).now
+    now = poller_for(state, session).now
     limits = await limits_of(state, job.user, session, now)
     members = await asked(state, session, questions.ASSOCIATIONS)
     return never(job, members.value or (), limits["rows"]) or job.why
@@ -235,7 +235,7 @@ async def gpus(
 
 @router.get("/hours", response_model=schemas.WorkHours)
 async def hours(request: Request, session: Viewer, state: Here, user: Name = "") -> dict[str, Any]:
-    """GPU and CPU hours of the last 7 and 30 days, and what they cost on rented machines.
+    """GPU and CPU hours of the last 7 and 30 days, and what they cost.
 
     ``cut``: there were more jobs than are counted, so it is at least so much. ``cost`` is null
     where the price of no machine is known here, and ``why_no_cost`` has the reason.
@@ -259,14 +259,17 @@ async def hours(request: Request, session: Viewer, state: Here, user: Name = "")
 
 
 def _why_no_cost(state: State) -> str:
-    """Why no price is known here: a price is a rented machine's, and its owner's ledger has it."""
+    """Why no price is known here: the cluster file has none, nor the ledger of who rents."""
     spec = state.spec
     if spec is None:
         return "no price is known without the cluster file"
     if not any(group.capabilities.rental for group in spec.groups):
-        return "the cluster file has no price for machines that are not rented"
+        return "the cluster file has no price for machines that are not rented (price_per_hour)"
     if here_of(state) is None:
-        return "what machines cost is recorded where they are rented from: corral ui FILE there"
+        return (
+            "what machines cost is recorded where they are rented from: corral ui FILE there, or "
+            "price_per_hour of their group"
+        )
     return "the price of no rented machine is known"
 
 
@@ -287,12 +290,15 @@ async def _jobs(
 
 
 def _costs(state: State, jobs: list[Job], now: Snapshot, at: float) -> list[dict[str, Any] | None]:
-    spec = here_of(state)
+    spec = state.spec
     if spec is None:
         return [None for _ in PERIODS]
     cpus = {node.name: node.cpus for node in now.nodes.values()}
+    recorded = here_of(state) is not None
+    begins = (at - days * efficiency.DAY_S for days in PERIODS)
     lines = [
-        api.cost_of_jobs(spec.name, jobs, cpus, at - days * efficiency.DAY_S) for days in PERIODS
+        api.cost_of_jobs(spec.name, jobs, cpus, begin, spec=spec, recorded=recorded)
+        for begin in begins
     ]
     return [line and {"dollars": line.dollars, "words": line.in_dollars()} for line in lines]
 

@@ -20,10 +20,10 @@ from corral.errors import Code, CorralError
 from corral.slurm.records import Job
 from corral.web import schemas
 from corral.web.openapi import file_of
-from corral.web.routes.jobs import JobId, own_commands, own_job
+from corral.web.routes.jobs import JobId, known_job, own_commands, own_job
 from corral.web.routes.streams import LiveView
 from corral.web.slurm.slurmrest import dumps
-from corral.web.state import DIGITS, Here, State, Viewer, still_in
+from corral.web.state import DIGITS, Here, State, Viewer, poller_for, still_in
 from corral.web.users.last_lines import LAST, explained, printed, text_of
 from corral.web.users.sessions import Session
 from corral.web.users.user_commands import UserCommands
@@ -206,27 +206,36 @@ async def log_download(job_id: JobId, session: Viewer, state: Here, file: File =
 
 @router.get("/{job_id}/end", response_model=schemas.JobEnd)
 async def job_end(job_id: JobId, session: Viewer, state: Here) -> dict[str, Any]:
-    """Why one's own job failed, by the doctor's rules on its last lines and on Slurm's record.
+    """Why a job failed, by the doctor's rules on its last lines and on Slurm's record.
 
+    ``seen`` is what of it the viewer may see: ``output`` its own, with its last lines; ``record``
+    anybody's for operators, by Slurm's record; ``state`` of others, without findings and use.
     ``findings`` has the known failures, causes first; ``lines`` those of its output that report an
     error, where no failure is known. ``no_output`` is why its output could not be read.
     ``memory`` is the peak of its largest step in MiB, null where accounting has not measured it.
     ``about`` is what of its request the end is about: ``memory``, ``time``, ``nodes`` or "".
     ``known`` is false where the doctor could not be asked, and ``why`` has the reason.
     """
-    record = await own_job(state, session, job_id)
+    record = await known_job(state, session, job_id)
     if not record.ended:
         raise CorralError(
             Code.NOT_GOOD, f"job {record.label} has not ended", hint="its output is on its page"
         )
-    key = ("end", session.user, job_id, record.state, record.end_at)
+    mine = record.user == session.user
+    if not mine and not session.operates:
+        return {**_NOTHING, "seen": "state", "known": True, "at": 0.0, "why": ""}
+    seen = "output" if mine else "record"
+    key = ("end", session.user, seen, job_id, record.state, record.end_at)
     answer = await state.responses.get(key, KEEP_END_S, lambda: _end(state, session, record))
-    return {**answer.head(), **(answer.value or _NOTHING)}
+    return {**answer.head(), **(answer.value or _NOTHING), "seen": seen}
 
 
 async def _end(state: State, session: Session, record: Job) -> dict[str, Any]:
-    text, no_output = await _last_lines(state, session, record)
-    report = await state.workers.end(record, text)
+    if record.user == session.user:
+        text, no_output = await _last_lines(state, session, record)
+    else:
+        text, no_output = "", f"{record.user} alone reads it"
+    report = await state.workers.end(record, text, session.user)
     memory = None
     with suppress(CorralError):  # there may be no accounting
         memory = (await state.past.use(session.login, record.id)).memory
@@ -427,7 +436,7 @@ class Output:
                 return
 
     async def _ended(self) -> bool:
-        now = await self._state.pollers.of(self._session.user).fresh()
+        now = await poller_for(self._state, self._session).fresh()
         if now.trouble:
             return False
         with suppress(CorralError):  # Slurm does not answer just now

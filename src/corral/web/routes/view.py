@@ -21,7 +21,17 @@ from corral.web.routes.streams import LiveView
 from corral.web.slurm.poller import KEEP_S, Poller
 from corral.web.slurm.slurmrest import dumps
 from corral.web.slurm.snapshot import JOB_COLUMNS, NODE_COLUMNS, Snapshot, node_row
-from corral.web.state import RENEW_S, Here, Viewer, poller_of, shared_by, state_of, still_in
+from corral.web.state import (
+    RENEW_S,
+    Here,
+    Viewer,
+    checked_again,
+    nodes_shared_by,
+    poller_for,
+    poller_of,
+    state_of,
+    still_in,
+)
 from corral.web.users.sessions import LoginKind
 
 router = APIRouter(prefix="/api", tags=["view"])
@@ -100,7 +110,7 @@ async def nodes(request: Request, session: Viewer, layout: Layout = "rows") -> R
     That is a quarter less to transfer, since values of one kind are next to each other.
     """
     now = await poller_of(request, session).fresh(jobs=False)
-    key = f"nodes:{layout}:{shared_by(state_of(request), session)}"
+    key = f"nodes:{layout}:{nodes_shared_by(state_of(request), session)}"
     return await packed_of(request).reply(request, key, now.nodes_rev, lambda: _nodes(now, layout))
 
 
@@ -122,7 +132,7 @@ async def figures(
     the page shows them, from 1,000 W on to 10 W; null where there is none.
     """
     nodes = await state.figures.nodes() if state.figures is not None else {}
-    rev, who = _figures_of(request).rev(nodes), shared_by(state, session)
+    rev, who = _figures_of(request).rev(nodes), nodes_shared_by(state, session)
     if who:  # PrivateData may hide nodes; Prometheus knows nothing of it
         now = await poller_of(request, session).fresh(jobs=False)
         nodes = {name: each for name, each in nodes.items() if name in now.nodes}
@@ -220,7 +230,8 @@ async def events(request: Request, session: Viewer, state: Here) -> LiveView:
                     ages = {"seen_at": now.seen_at, "jobs_at": now.jobs_at}
                     news = dumps({**ages, "at": time.time()})
                 await state.private_data.checked()
-                if state.pollers.of(session.user) is not poller or time.monotonic() >= renew_at:
+                now_session = await checked_again(request, session)
+                if poller_for(state, now_session) is not poller or time.monotonic() >= renew_at:
                     return  # the page connects again: for its own view; as whom its proxy names
                 if not still_in(request):
                     break

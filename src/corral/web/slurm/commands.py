@@ -190,12 +190,13 @@ class ByCommands:
         Raises:
             CorralError: SLURM_REFUSED, UNREACHABLE.
         """
-        output = await self._run(login, commands.sbatch_of(submission), submission.script)
-        number = output.strip().partition(";")[0]
-        if not number.isdecimal():
+        script = commands.stdin_of(submission)
+        output = await self._run(login, commands.sbatch_of(submission), script)
+        number = commands.number_of(output)
+        if number is None:
             unread = read.unreadable("sbatch printed no number of a job", output[-300:])
             raise perhaps_queued(unread, submission.name)
-        return int(number)
+        return number
 
     async def change(self, login: Login, method: str, path: str, body: Any, doing: str) -> None:
         """Do something to one job or node, as the user.

@@ -1,7 +1,8 @@
 """What happened to nodes, out of what Slurm reported. Pure.
 
 slurmctld's record of a node has the last reason with who set it and when, and the last boot. What
-was before is seen by comparing two answers, while the page's server is running. Where there is
+was before is seen by comparing two answers, while somebody has the page open; ``node_event_file``
+keeps it on disk. Where there is
 accounting, slurmdbd keeps each outage with its begin, end, reason and who set that (``sacctmgr show
 event``). Who resumed a node is in no record of Slurm's, so it is known only where the page did it.
 """
@@ -53,10 +54,12 @@ class NodeEvents:
 
     Attributes:
         since: when this record begins.
+        count: how many were ever added: another number, and there is something new.
     """
 
     clock: Clock = time.time
     since: float = field(init=False)
+    count: int = field(default=0, init=False)
     _events: dict[str, deque[NodeEvent]] = field(
         default_factory=dict[str, deque[NodeEvent]], init=False
     )
@@ -80,7 +83,7 @@ class NodeEvents:
             if old is None or old is node:
                 continue
             for event in self._changes(old, node):
-                self._add(name, event)
+                self.add(name, event)
 
     def of(self, node: Node, outages: Iterable[Outage] = ()) -> list[NodeEvent]:
         """Events of a node, newest first, with what Slurm's records have of the time before.
@@ -112,7 +115,12 @@ class NodeEvents:
                 new.boot_at, "rebooted", old.reason_by if asked else "", old.reason if asked else ""
             )
 
-    def _add(self, name: str, event: NodeEvent) -> None:
+    def kept(self) -> Iterator[tuple[str, NodeEvent]]:
+        """All events with their nodes."""
+        return ((name, event) for name, events in self._events.items() for event in events)
+
+    def add(self, name: str, event: NodeEvent) -> None:
+        """Add an event of a node, where it is not known yet; the oldest one makes room for it."""
         kept = self._events.get(name)
         if kept is None:
             if len(self._events) >= MOST_NODES:
@@ -121,6 +129,7 @@ class NodeEvents:
         # Where Slurm hides users from each other, several pollers see the same change.
         if not any(e.what == event.what and abs(e.at - event.at) < 1 for e in kept):
             kept.append(event)
+            self.count += 1
 
 
 def recorded(node: Node) -> Iterator[NodeEvent]:

@@ -22,6 +22,7 @@ _VALUES: Final = {
     "corral_gpu_memory_total_bytes": "memory_total",
     "corral_gpu_celsius": "celsius",
     "corral_gpu_watts": "watts",
+    "corral_gpu_ecc_uncorrected": "ecc",
     "DCGM_FI_DEV_XID_ERRORS": "xid",
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": "ecc",
 }
@@ -81,6 +82,20 @@ def _faulty(xid: float | None, uncorrected: float | None) -> bool:
     return bool((xid and xid not in job_xids()) or ecc_faults(uncorrected, None))
 
 
+def _gravity(xid: float) -> tuple[bool, bool, float]:
+    """By which the one Xid that is shown is chosen: a fault of the GPU before a job's own."""
+    return xid > 0 and xid not in job_xids(), xid > 0, xid
+
+
+def _put(own: dict[str, Any], name: str, value: float) -> None:
+    """Add a figure of a GPU; of errors, which NVIDIA's exporter may have too, the worst stays."""
+    if name == "xid":
+        value = max(own.get(name, 0.0), value, key=_gravity)
+    elif name == "ecc":
+        value = max(own.get(name, 0.0), value)
+    own[name] = value
+
+
 def _named(job: Job) -> dict[str, Any]:
     return {"id": job.id, "label": job.label, "name": job.name, "user": job.user}
 
@@ -90,9 +105,12 @@ def _values(readings: Iterable[api.Reading]) -> dict[str, dict[str, Any]]:
     values: dict[str, dict[str, Any]] = {}
     for reading in readings:
         gpu = reading.labels.get("gpu", "")
+        own = values.setdefault(gpu, {})
         if reading.name in _VALUES:
-            values.setdefault(gpu, {})[_VALUES[reading.name]] = reading.value
+            _put(own, _VALUES[reading.name], reading.value)
+        elif reading.name == "corral_gpu_xids":
+            code = reading.labels.get("xid", "")
+            _put(own, "xid", float(code) if code.isdecimal() else 0.0)
         elif reading.name == "corral_gpu_job":
-            own = values.setdefault(gpu, {}).setdefault("", set[str]())
-            own.add(reading.labels.get("jobid", ""))
+            own.setdefault("", set[str]()).add(reading.labels.get("jobid", ""))
     return values

@@ -3,6 +3,11 @@
 It asks Slurm, finds what changed, and sends it to its viewers. It works with the token of somebody
 who is logged in, or of an API token in use, and asks while there are viewers, or requests. Calls to
 slurmctld depend on its own speed and on the number of pollers, never on the number of viewers.
+
+Where Slurm hides users from each other, operators and administrators have one poller: slurmctld and
+slurmdbd exempt them from all of PrivateData (``validate_operator``, 22.05 to 26.05). Other users
+have one each, with the own token, as only Slurm knows whose coordinator somebody is. Nodes and
+partitions are read once for all of them, unless these are what is hidden.
 """
 
 from __future__ import annotations
@@ -10,14 +15,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Final
+from typing import Final, Protocol
+from weakref import WeakSet
 
 from corral.errors import Code, CorralError
 from corral.slurm.tres import listed
-from corral.web.slurm.job_reader import JobReader
+from corral.web.slurm.readers.jobs import JobChanges, JobReader
+from corral.web.slurm.readers.nodes import NodeReader
 from corral.web.slurm.slurmrest import Login, Slurm, dumps
 from corral.web.slurm.snapshot import Snapshot, delta
 
@@ -25,8 +32,7 @@ SLOWEST_S: Final = 30.0
 BACK_OFF: Final = 4.0
 """Pause after a poll, as a multiple of the time that Slurm took to answer: all polls together never
 keep slurmctld busy for more than a fifth of its time. Lists that are read next to them have a share
-that is separate (``job_reader.REST``)."""
-PARTITIONS_S: Final = 60.0
+that is separate (``readers.jobs.REST``)."""
 ANSWER_S: Final = 1.5
 """After this time without an answer slurmctld is pinged: it is slow, or a daemon is down."""
 NOTICED_S: Final = 5.0
@@ -40,6 +46,10 @@ QUEUE: Final = 64
 KEEP_S: Final = 15.0
 REVISIONS: Final = 1 << 32
 """Of one poller at most."""
+SHARED: Final = 0.9
+"""What several pollers share is asked for again after this share of their shortest pause."""
+OPERATORS: Final = "*operators"
+"""The view of operators and administrators; no user has this name."""
 OWN_ERROR: Final = "an error in Corral: the page could not read Slurm's answer; its log has why"
 
 log = logging.getLogger(__name__)
@@ -57,7 +67,10 @@ class Poller:
         max_viewers: live views at once.
         changed: is called with each state and the one before.
         first: the revision it begins with.
-        pollers: how many ask now, this one too: together they keep slurmctld no busier than one.
+        others: seconds that the last polls of others took who also ask now: together they keep
+            slurmctld no busier than one.
+        nodes: reads nodes for several pollers; None: for this one alone.
+        changes: shared with the pollers of other users, whose jobs are hidden from each other.
     """
 
     def __init__(
@@ -69,11 +82,13 @@ class Poller:
         max_viewers: int = 1000,
         changed: Callable[[Snapshot, Snapshot], None] | None = None,
         first: int = 0,
-        pollers: Callable[[], int] = lambda: 1,
+        others: Callable[[], float] = lambda: 0.0,
+        nodes: NodeReader | None = None,
+        changes: JobChanges | None = None,
     ) -> None:
         self.now = Snapshot(rev=first, nodes_rev=first, jobs_rev=first)
         self._changed = changed
-        self._pollers = pollers
+        self._others = others
         self._rest = rest
         self._tokens = tokens
         self._fastest = fastest
@@ -81,15 +96,14 @@ class Poller:
         self._viewers: set[asyncio.Queue[bytes]] = set()
         self._task: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
-        self._jobs = JobReader(rest)
-        self._nodes_since = 0
-        self._unread = {"nodes": "", "partitions": ""}  # of the lists that this poller got
-        self._partitions_at = 0.0
+        self._jobs = JobReader(rest, changes)
+        self._nodes = nodes or NodeReader(rest, first=first)
         self._gone = False  # a daemon does not answer
         self._looking = asyncio.Lock()
         self._poll: asyncio.Task[Exception | None] | None = None
         self._known = {"nodes": asyncio.Event(), "jobs": asyncio.Event()}
         self.took = 0.0
+        self._took = 0.0  # by the poll that goes on
 
     @property
     def used(self) -> bool:
@@ -107,7 +121,7 @@ class Poller:
         """Seconds until the next poll."""
         slow = TROUBLE_S if self.now.trouble else 0.0
         # The others' share is of the same fifth.
-        share = self.took * ((BACK_OFF + 1) * max(1, self._pollers()) - 1)
+        share = self.took * BACK_OFF + self._others() * (BACK_OFF + 1)
         return min(max(self._fastest, share, slow), SLOWEST_S)
 
     def nudge(self, *jobs: int) -> None:
@@ -117,7 +131,16 @@ class Poller:
             jobs: numbers of jobs that were changed, perhaps without another state.
         """
         self._jobs.name(jobs)
+        self._jobs.hurry()
         self._wake.set()
+
+    def keep_new(self, jobs: Iterable[int]) -> None:
+        """Keep these jobs new for a while: a viewer has them in sight.
+
+        Args:
+            jobs: their numbers; those that the viewer may not see are left out.
+        """
+        self._jobs.keep_new(jobs)
 
     async def fresh(self, *, jobs: bool = True) -> Snapshot:
         """The snapshot, polled now when it is older than 10 s and there are no viewers.
@@ -217,7 +240,7 @@ class Poller:
 
     async def _ping(self, login: Login, asked: asyncio.Task[None] | None = None) -> None:
         """Set the trouble where a daemon does not answer, nor has answered meanwhile."""
-        trouble = await self._rest.silent(login)
+        trouble = await self._nodes.silent(login)
         if asked is not None and asked.done() and asked.exception() is None:
             return
         self._gone = bool(trouble)
@@ -227,12 +250,10 @@ class Poller:
     async def poll(self) -> None:
         """Ask Slurm once and send all viewers what changed, as soon as it is known."""
         async with self._looking:
-            waited, begin = self._rest.waited, time.monotonic()
             if logins := self._tokens():
+                self._took = 0.0
                 await self._first(logins)
-            # No longer than it took itself: other pollers and a list that is read next to it also
-            # add what they waited.
-            self.took = min(self._rest.waited - waited, time.monotonic() - begin)
+                self.took = self._took
 
     async def _first(self, logins: list[Login]) -> None:
         """Poll with the first login whose token Slurm still takes."""
@@ -243,7 +264,7 @@ class Poller:
             except CorralError as error:
                 trouble = error.message
                 if error.code is not Code.LOGIN_REFUSED:
-                    silent = await self._rest.silent(login)
+                    silent = await self._nodes.silent(login)
                     self._gone, trouble = bool(silent), silent or trouble
                     self._rest.forget()
                     break
@@ -268,28 +289,28 @@ class Poller:
         self._gone = False
 
     async def _asked(self, login: Login) -> None:
-        clock = time.monotonic()
-        nodes = await self._rest.nodes(login, self._nodes_since)
-        if nodes.records is not None:
-            now = self.now.with_nodes(nodes.records)
-            self._is(replace(now, seen_at=time.time(), release=self._rest.release))
-            self._unread["nodes"] = nodes.unread
-        self._nodes_since = nodes.changed_at
+        begin = time.time()
+        nodes = await self._nodes.nodes(login, self._add)
+        if nodes.now.nodes_rev != self.now.nodes_rev or not self._known["nodes"].is_set():
+            now = self.now.with_nodes_of(nodes.now)
+            self._is(replace(now, seen_at=nodes.at, release=self._rest.release))
+        elif nodes.now.busy_at is not self.now.busy_at:
+            self._is(self.now.with_nodes_of(nodes.now))
         self._known["nodes"].set()
-        if clock >= self._partitions_at:
-            partitions = await self._rest.partitions(login)
-            self._is(self.now.with_partitions(partitions.records or ()))
-            self._unread["partitions"] = partitions.unread
-            self._partitions_at = clock + PARTITIONS_S
+        self._is(self.now.with_partitions(await self._nodes.partitions(login, self._add)))
         # Last: what comes after them must not fail, or changed jobs would be lost with it.
-        jobs = await self._jobs.read(login, self.now.jobs)
+        jobs = await self._jobs.read(login, self.now.jobs, self._add)
         now = self.now if jobs is None else self.now.with_jobs(jobs)
         if not now.complete:
             now = replace(now, rev=now.rev + 1, complete=True)
-        unread = "; ".join(filter(None, (*self._unread.values(), self._jobs.unread)))
-        now = replace(now, seen_at=time.time(), jobs_at=self._jobs.complete_at)
+        unread = "; ".join(filter(None, (nodes.unread, self._nodes.unread, self._jobs.unread)))
+        age = max(0.0, begin - nodes.at, begin - self._jobs.asked_at)  # of answers to other users
+        now = replace(now, seen_at=time.time() - age, jobs_at=self._jobs.complete_at)
         self._is(replace(now, trouble="", unread=unread, release=self._rest.release))
         self._known["jobs"].set()
+
+    def _add(self, seconds: float) -> None:
+        self._took += seconds
 
     def _is(self, now: Snapshot) -> None:
         """Set the state; viewers are notified where it is new.
@@ -312,34 +333,89 @@ class Poller:
                 queue.put_nowait(event)
 
 
+class Hides(Protocol):
+    """What Slurm's PrivateData hides, or may hide; it may change."""
+
+    @property
+    def hidden(self) -> bool: ...
+    @property
+    def nodes_hidden(self) -> bool: ...
+
+
+Make = Callable[[str, int, NodeReader | None, JobChanges | None], Poller]
+
+
 class Pollers:
-    """One poller for all, or one per user where Slurm hides users' jobs from each other.
+    """One poller for all, or several where Slurm hides users' jobs from each other.
 
     Args:
-        make: makes a poller for the user, "" for all, whose revisions begin with a number: they are
-            never those of one that was dropped, whose answers may still be kept.
-        private: whether Slurm's PrivateData hides something, or may do so; it may change.
+        rest: slurmrestd.
+        make: makes a poller for a view (``view``), whose revisions begin with a number: they are
+            never those of one that was dropped, whose answers may still be kept. Then what it
+            shares with the other pollers.
+        private: what Slurm hides.
+        lasts: what is shared is asked for again after so many seconds.
     """
 
-    def __init__(self, make: Callable[[str, int], Poller], private: Callable[[], bool]) -> None:
+    def __init__(self, rest: Slurm, make: Make, private: Hides, *, lasts: float = SHARED) -> None:
+        self._rest = rest
         self._make = make
         self._private = private
+        self._lasts = lasts
         self._made = 0
+        self._mode = (False, False)
+        self._nodes: NodeReader | None = None
+        self._changes: JobChanges | None = None
         self._pollers: dict[str, Poller] = {}
+        self._left = WeakSet[Poller]()  # until their viewers notice
 
-    def of(self, user: str) -> Poller:
+    def view(self, user: str, *, operates: bool) -> str:
+        """Whose answers a user shares: "" with all, ``OPERATORS`` with these, else the name."""
+        if not self._private.hidden:
+            return ""
+        return OPERATORS if operates else user
+
+    def of(self, user: str, *, operates: bool = False) -> Poller:
         """The poller whose view this user may have."""
-        key = user if self._private() else ""
+        mode = (self._private.hidden, self._private.nodes_hidden)
+        if mode != self._mode:  # what was read before may be hidden now
+            self._left.update(self._pollers.values())
+            self._mode, self._pollers = mode, {}
+            self._nodes = self._changes = None
+        key = self.view(user, operates=operates)
         if key not in self._pollers:
             self._drop_unused()
-            self._pollers[key] = self._make(key, self._made * REVISIONS)
-            self._made += 1
+            changes = self._changes_of() if key not in {"", OPERATORS} else None
+            self._pollers[key] = self._make(key, self._revision(), self._nodes_of(), changes)
         return self._pollers[key]
+
+    def _revision(self) -> int:
+        self._made += 1
+        return (self._made - 1) * REVISIONS
+
+    def _nodes_of(self) -> NodeReader | None:
+        """What all pollers share of nodes; None where that is hidden, or there is one poller."""
+        hidden, nodes_hidden = self._mode
+        if nodes_hidden or not hidden:
+            return None
+        if self._nodes is None:
+            self._nodes = NodeReader(self._rest, lasts=self._lasts, first=self._revision())
+        return self._nodes
+
+    def _changes_of(self) -> JobChanges:
+        if self._changes is None:
+            self._changes = JobChanges(self._lasts, lambda: self.watched)
+        return self._changes
 
     @property
     def watched(self) -> int:
         """How many of them poll for viewers."""
         return sum(poller.watched for poller in self._pollers.values())
+
+    def took(self, view: str) -> float:
+        """Seconds that the last polls for viewers took, apart from those of a view."""
+        watched = ((k, poller) for k, poller in self._pollers.items() if poller.watched)
+        return sum(poller.took for key, poller in watched if key != view)
 
     @property
     def counts_gpus(self) -> bool:
@@ -353,5 +429,5 @@ class Pollers:
 
     async def close(self) -> None:
         """End all."""
-        for poller in self._pollers.values():
+        for poller in (*self._pollers.values(), *self._left):
             await poller.close()

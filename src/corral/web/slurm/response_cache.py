@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Hashable
+from collections.abc import Awaitable, Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, TypeVar, cast
 
@@ -47,6 +47,24 @@ class _Kept:
     asking: asyncio.Lock = field(default_factory=asyncio.Lock)
     until: float = 0.0
     answered: CachedResponse[Any] = _NOTHING
+
+
+class ListedRows:
+    """Which jobs a page of a list has, by what was asked, of the last ``MOST`` questions."""
+
+    def __init__(self) -> None:
+        self._rows: dict[str, tuple[int, ...]] = {}
+
+    def put(self, key: str, numbers: Iterable[int]) -> None:
+        """Remember the jobs of an answer, in its order."""
+        self._rows.pop(key, None)
+        self._rows[key] = tuple(numbers)
+        for oldest in [*self._rows][:-MOST]:
+            self._rows.pop(oldest, None)
+
+    def of(self, key: str) -> tuple[int, ...]:
+        """The jobs of the answer that was given last; none where it is forgotten."""
+        return self._rows.get(key, ())
 
 
 class ResponseCache:

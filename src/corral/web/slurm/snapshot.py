@@ -198,6 +198,13 @@ class Snapshot:
             return now
         return replace(now, rev=self.rev + 1, nodes_rev=self.nodes_rev + 1, nodes=nodes)
 
+    def with_nodes_of(self, other: Snapshot) -> Snapshot:
+        """The same with the nodes of another one, and their revision."""
+        now = replace(self, busy_at=other.busy_at)
+        if other.nodes is self.nodes and other.nodes_rev == self.nodes_rev:
+            return now
+        return replace(now, rev=self.rev + 1, nodes_rev=other.nodes_rev, nodes=other.nodes)
+
     def with_jobs(self, listed: Iterable[Job]) -> Snapshot:
         """The same with other jobs; itself where they are the same."""
         jobs = _kept(self.jobs, ((job.id, job) for job in listed))

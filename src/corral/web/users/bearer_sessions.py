@@ -60,10 +60,16 @@ class BearerSessions:
 
     def logins(self, user: str = "") -> list[Login]:
         """Logins to poll with, of tokens in use; of one user, or "" for all."""
+        return [s.login for s in self._in_use() if not user or s.user == user]
+
+    def operators(self) -> list[Login]:
+        """Those of operators and administrators."""
+        return [s.login for s in self._in_use() if s.operates]
+
+    def _in_use(self) -> list[Session]:
         since = self.clock() - USED_S
         self._used = {k: u for k, u in self._used.items() if self.bearers.alive(k)}
-        sessions = [u.session for u in self._used.values() if u.session.used >= since]
-        return [s.login for s in sessions if not user or s.user == user]
+        return [u.session for u in self._used.values() if u.session.used >= since]
 
     async def _checked(self, bearer: Bearer, login: Login, before: _Used | None) -> _Used:
         try:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import Final, TypeVar
 
 from corral import api
@@ -20,6 +20,11 @@ from corral.slurm.command import Command
 from corral.web.settings import Declared
 
 T = TypeVar("T")
+EVERYTHING: Final = frozenset(
+    {"accounts", "events", "jobs", "nodes", "partitions", "reservations", "usage", "users"}
+)
+"""The words of slurm.conf(5) that hide something, 22.05 to 26.05."""
+_NOT_OF_NODES: Final = EVERYTHING - {"nodes", "partitions"}
 CHECKED_S: Final = 60.0
 """How long an answer is taken as it is: slurm.conf may have been changed meanwhile."""
 RETRY_S: Final = 10.0
@@ -36,7 +41,7 @@ class PrivateData:
 
     Args:
         run: runs a command; None: Slurm cannot be asked here.
-        known: whether slurmctld or slurmdbd hide anything, where that is known already.
+        known: what slurmctld and slurmdbd hide, where that is known already.
         clock: seconds that only grow.
     """
 
@@ -44,11 +49,11 @@ class PrivateData:
         self,
         run: Run | None = None,
         *,
-        known: bool | None = None,
+        known: Collection[str] | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._run = run
-        self._slurmctld = self._slurmdbd = known
+        self._slurmctld = self._slurmdbd = None if known is None else frozenset(known)
         self._clock = clock
         self._ask_at = 0.0
         self._asking: asyncio.Task[None] | None = None
@@ -57,12 +62,17 @@ class PrivateData:
     @property
     def hidden(self) -> bool:
         """Slurmctld hides users' jobs or nodes from each other, or may do so."""
-        return self._slurmctld is not False
+        return self._slurmctld is None or bool(self._slurmctld)
+
+    @property
+    def nodes_hidden(self) -> bool:
+        """Slurmctld hides nodes or partitions, or may do so: a new word may be about them."""
+        return self._slurmctld is None or bool(self._slurmctld - _NOT_OF_NODES)
 
     @property
     def accounting_hidden(self) -> bool:
         """Slurmdbd hides users, accounts or jobs, or may do so."""
-        return self._slurmdbd is not False
+        return self._slurmdbd is None or bool(self._slurmdbd)
 
     def changed(self) -> None:
         """Slurm may have read its configuration again: ask at the next request."""
@@ -109,8 +119,8 @@ class PrivateData:
             self._ask_at = self._clock() + RETRY_S
 
 
-async def _hides(run: Run, command: Command[bool | None]) -> bool | None:
-    """Whether a daemon hides anything; None where it does not answer."""
+async def _hides(run: Run, command: Command[frozenset[str] | None]) -> frozenset[str] | None:
+    """What a daemon hides; None where it does not answer."""
     try:
         return command.parse(await run(command.words))
     except CorralError:

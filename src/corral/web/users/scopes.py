@@ -56,6 +56,7 @@ _READ: Final = (
     "GET /api/jobs/{job_id}/log/part",
     "GET /api/jobs/{job_id}/log/search",
     "GET /api/jobs/{job_id}/again",
+    "GET /api/jobs/{job_id}/points",
     "GET /api/jobs/{job_id}/end",
     "GET /api/jobs/{job_id}/use",
     "POST /api/jobs/directives",

@@ -22,7 +22,7 @@ import re
 import secrets
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
@@ -34,6 +34,8 @@ from corral.web.slurm.slurmrest import Login
 CODE_S: Final = 120.0
 CHECKED_S: Final = 60.0
 """How long Slurm's verdict about a login and its role are kept."""
+ROLE_S: Final = 3 * CHECKED_S
+"""An operator's login polls for others while its role was checked within this time."""
 MAX_SESSIONS: Final = 2000
 MAX_OF_USER: Final = 50
 TICKET_S: Final = 30.0
@@ -172,12 +174,24 @@ class Sessions:
         self._open.pop(_digest(key), None)
 
     def logins(self, user: str = "") -> list[Login]:
-        """Logins to poll with, the one that lasts longest first."""
+        """Logins to poll with, the one that lasts longest first; of one user, or "" for all."""
         now = self._clock()
         open_sessions = [
             s for s in self._open.values() if s.ends > now and (not user or s.user == user)
         ]
-        return [s.login for s in sorted(open_sessions, key=lambda s: -s.ends)]
+        return _longest_first(open_sessions)
+
+    def operators(self) -> list[Login]:
+        """Logins of operators and administrators, the one that lasts longest first.
+
+        Whose role was not checked for a while may be one no more: then Slurm shows that one less.
+        """
+        now = self._clock()
+        return _longest_first(
+            s
+            for s in self._open.values()
+            if s.ends > now and s.operates and now - s.checked < ROLE_S
+        )
 
     def code(self, login: Login) -> str:
         """A one-time code that opens a session for this login, good for two minutes.
@@ -234,6 +248,10 @@ class Sessions:
         self._open = {
             k: s for k, s in self._open.items() if s.ends > now and now - s.used <= self._idle
         }
+
+
+def _longest_first(open_sessions: Iterable[Session]) -> list[Login]:
+    return [s.login for s in sorted(open_sessions, key=lambda s: -s.ends)]
 
 
 def login_of(token: str) -> Login:

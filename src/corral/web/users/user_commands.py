@@ -71,6 +71,10 @@ class UserCommands(Protocol):
         """When Slurm would start a batch script as it is."""
         ...
 
+    async def submit_script(self, login: Login, job: Submission) -> int:
+        """Submit a batch script by sbatch, as the user; returns its number."""
+        ...
+
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         """Submit a job of ``corral run``'s kind; returns its number."""
         ...
@@ -119,6 +123,9 @@ class BySsh:
 
     async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
         return await api.script_expected(self._declared.spec, login.user, job)
+
+    async def submit_script(self, login: Login, job: Submission) -> int:
+        return await api.submit_script(self._declared.spec, login.user, job)
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         # The points of a sweep are written out: of 100,000 that takes a while.
@@ -191,6 +198,9 @@ class ByHelper:
     async def script_expected(self, login: Login, job: Submission) -> api.ExpectedStart:
         fields = asdict(job)
         return _expected(await self._first(login, do="script-expected", fields=fields))
+
+    async def submit_script(self, login: Login, job: Submission) -> int:
+        return int((await self._first(login, do="submit-script", fields=asdict(job)))["id"])
 
     async def submit(self, login: Login, job: api.JobSpec) -> int:
         fields = job.model_dump(mode="json", exclude_defaults=True)

@@ -187,12 +187,13 @@ class WorkerProcesses:
                         self._known.add(key, text)
         return [json.loads(rows[key] or "{}") for key in keys]
 
-    async def end(self, job: Job, text: str) -> dict[str, Any]:
+    async def end(self, job: Job, text: str, user: str = "") -> dict[str, Any]:
         """What the doctor reports of how a job ended, as its report's fields.
 
         Args:
             job: it has ended.
             text: what it printed last.
+            user: who asks; "": its owner.
 
         Raises:
             CorralError: TIMED_OUT, it takes too long; COMMAND_FAILED; TOO_MANY of the
@@ -201,7 +202,7 @@ class WorkerProcesses:
         code = job.exit_code and (job.exit_code.status, job.exit_code.signal)
         ended = {"state": job.state, "reason": job.reason, "code": code, "text": text}
         hint = "corral doctor --log FILE reads a log without a limit"
-        async with self._logs.turn(job.user):
+        async with self._logs.turn(user or job.user):
             return await self._ask({"do": "end", **ended}, "log", hint)
 
     async def _ask(self, question: dict[str, Any], what: str, hint: str) -> dict[str, Any]:

@@ -13,13 +13,15 @@ from corral import api
 from corral.api.config import login, profiles
 from corral.api.config.login import Address
 from corral.api.operations import overview
+from corral.apply import connection
 from corral.apply.connection import Connection, entry_of
 from corral.errors import Code, CorralError
 from corral.hosts.fleet import Fleet
 from corral.inspect.question import shells
 from corral.inspect.slurm import login_questions
+from corral.passwords import Person, accompanied
 from corral.providers.lookup import providers_of
-from corral.spec.client import ClientFile, ClientSpec, Profile, public_part, published
+from corral.spec.client import ClientFile, ClientSpec, LoginNode, Profile, public_part, published
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import users_of
@@ -115,7 +117,7 @@ def test_a_name_never_leaves_the_folder(name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "word"),
     [
-        ('{"format": 2, "corral": "9.0"}', "newer Corral 9.0: format 2"),
+        ('{"format": 3, "corral": "9.0"}', "newer Corral 9.0: format 3"),
         ("{", "not one that this Corral can read"),
         ("[]", "not one that this Corral can read"),
         ("null", "not one that this Corral can read"),
@@ -276,3 +278,119 @@ def test_status_without_root_is_what_slurm_reports(
     assert seen.as_dict()["machines_checked"] is False
     assert seen.as_dict()["own_jobs"] == {"running": 1}
     assert seen.jobs == {"pending": 1, "running": 2}
+
+
+OTHER = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIOtherKeyOtherKeyOtherKeyOtherKeyOtherKeyOtherXX"
+
+
+def of_two(spec: ClusterSpec) -> ClusterSpec:
+    data = spec.model_dump(mode="json")
+    data["access"] = {"login": "node[0-1]"}
+    return ClusterSpec.model_validate(data)
+
+
+def two_logins(spec: ClusterSpec, **changes: Any) -> ClientSpec:
+    """A profile of node0 that knows node1 too, on this machine."""
+    other = LoginNode(node="node1", host="10.0.0.11", port=2222, host_keys=(KEY,))
+    stored = profile(of_two(spec), login_nodes=(other,), **changes)
+    profiles.keep(stored, f"node0 {KEY}\n")
+    client = api.spec_of("lab")
+    assert isinstance(client, ClientSpec)
+    return client
+
+
+def test_nodes_name_all_login_nodes_where_there_are_several(spec: ClusterSpec) -> None:
+    assert "access" not in json.loads(published(spec, "node0"))["cluster"]
+    text = json.loads(published(of_two(spec), "node1"))
+    assert text["cluster"]["access"] == {"login": "node[0-1]"}
+    assert text["format"] == 1, "Corral 0.2.0 reads it"
+
+
+def test_a_profile_of_one_login_node_is_as_corral_0_2_reads_it(
+    home: Path, spec: ClusterSpec
+) -> None:
+    profiles.keep(profile(spec), "")
+    stored = json.loads((home / "profiles/lab/profile.json").read_text())
+    assert stored["format"] == 1
+    assert "login_nodes" not in stored
+    two_logins(spec)
+    stored = json.loads((home / "profiles/lab/profile.json").read_text())
+    assert stored["format"] == 2
+    assert stored["login_nodes"] == [
+        {"node": "node1", "host": "10.0.0.11", "port": 2222, "host_keys": []}
+    ]
+
+
+def entered(
+    client: ClientSpec, monkeypatch: pytest.MonkeyPatch, **closed: Code
+) -> tuple[Connection, list[str], list[tuple[str, str]]]:
+    """A connection where some login nodes do not let in; which were tried, and what was shown."""
+    tried: list[str] = []
+    shown: list[tuple[str, str]] = []
+
+    class Door:
+        def __init__(self, node: str) -> None:
+            self.node = node
+
+        async def run(self, *_: object, **__: object) -> None:
+            tried.append(self.node)
+            if self.node in closed:
+                raise CorralError(closed[self.node], "refused", node=self.node)
+
+    monkeypatch.setattr(connection, "_transport", lambda _, node, __: Door(node))
+    with accompanied(Person(show=lambda *words: shown.append(words))):
+        return asyncio.run(Connection.open(client, root=False)), tried, shown
+
+
+def test_the_next_login_node_is_used_where_the_first_is_away(
+    spec: ClusterSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = two_logins(spec)
+    session, tried, shown = entered(client, monkeypatch)
+    assert (session.controller, tried, shown) == ("node0", ["node0"], [])
+
+    session, tried, shown = entered(client, monkeypatch, node0=Code.UNREACHABLE)
+    assert (session.controller, tried) == ("node1", ["node0", "node1"])
+    assert shown == [("node0", "no answer; by node1 (10.0.0.11) instead")]
+    target = session.targets()["node1"]
+    assert (target.address, target.port, target.user) == ("10.0.0.11", 2222, "alice")
+    assert session.targets()["node2"].via == target
+    # The minute after it, the first one is not waited for again.
+    session, tried, shown = entered(client, monkeypatch)
+    assert (session.controller, tried, len(shown)) == ("node1", ["node1"], 1)
+    # Where that one goes too, the first one is asked.
+    session, tried, _ = entered(client, monkeypatch, node1=Code.TIMED_OUT)
+    assert (session.controller, tried) == ("node0", ["node1"])
+
+
+@pytest.mark.parametrize("code", [Code.HOST_KEY_CHANGED, Code.LOGIN_REFUSED])
+def test_a_refusal_is_not_passed_over(
+    spec: ClusterSpec, monkeypatch: pytest.MonkeyPatch, code: Code
+) -> None:
+    """Another host key is reported, and no other node is used."""
+    session, tried, shown = entered(two_logins(spec), monkeypatch, node0=code)
+    assert (session.controller, tried, shown) == ("node0", ["node0"], [])
+
+
+def test_a_profile_of_one_login_node_asks_nobody_before_the_work(
+    spec: ClusterSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = profiles.client_spec(profile(spec), Path("known_hosts"))
+    session, tried, _ = entered(client, monkeypatch, node0=Code.UNREACHABLE)
+    assert (session.controller, tried) == ("node0", [])
+
+
+def test_a_client_file_of_several_is_read_as_of_the_node_that_is_named(spec: ClusterSpec) -> None:
+    other = LoginNode(node="node1", host="10.0.0.11", host_keys=(OTHER,))
+    file = ClientFile(
+        node="node0",
+        cluster=public_part(of_two(spec)),
+        host="10.0.0.10",
+        host_keys=(KEY,),
+        login_nodes=(other,),
+    )
+    assert json.loads(file.text())["format"] == 2
+    assert login._entered_by(file, "10.0.0.10") == file
+    turned = login._entered_by(file, "10.0.0.11")
+    assert (turned.node, turned.host, turned.host_keys) == ("node1", "10.0.0.11", (OTHER,))
+    assert turned.login_nodes == (LoginNode(node="node0", host="10.0.0.10", host_keys=(KEY,)),)

@@ -112,6 +112,18 @@ def batch(count: int = 2, gpus: int = 8) -> Batch:
     return Batch("main", nodes, gpu=True)
 
 
+@pytest.mark.parametrize(("cores", "ranks"), [(64, 8), (4, 4), (1, 1)])
+def test_a_node_has_no_more_ranks_than_cores(cores: int, ranks: int) -> None:
+    """Slurm refuses a job of eight tasks on four cores: "node configuration is not available"."""
+    ctx = context((H100,) * 8, 1)
+    nodes = (slurm_node("node0", gpus=8, cpus=cores),)
+    few = Batch("main", nodes, gpu=True)
+    assert nccl.gpus_of_each(ctx, few) == ranks
+    script = str(nccl.script_of(ctx, few, nccl.gpus_of_each(ctx, few)))
+    assert f"--ntasks-per-node={ranks} --cpus-per-task={cores // ranks} " in script
+    assert f"--gres=gpu:{ranks} " in script
+
+
 def document(name: str, busbw: float, nodes: int, gpus: int, wrong: int = 0) -> str:
     ranks, size = nodes * gpus, 1 << 30
     algbw = busbw / bus_factor(Collective(name), ranks)

@@ -21,10 +21,13 @@ from corral.roles.machine import nvidia
 from corral.roles.order import desired_stages
 from corral.spec.impacts import Impact
 from corral.spec.models import ClusterSpec, Gpu, NodeGroup, Partition
+from corral.spec.rules.drivers import is_rack
+from corral.spec.sections.services import Services
 from corral.spec.sections.software import Nvidia, Software
-from corral.state.base import Resource, Seen
+from corral.state.base import Context, Resource, Seen
 from corral.state.files import File
 from corral.state.system.kernel import Reboot
+from corral.state.system.nvidia import DriverPart
 from tests.unit.roles.test_cluster import FACTS
 
 # VERSION_ID and kernel as each system names them; which Slurm is there does not matter here.
@@ -39,6 +42,7 @@ SYSTEMS = {
 RTX5090, RTX4090, GTX1080 = ("2b85",), ("2684",), ("1b80",)
 HGX_H200 = (*["22a3"] * 4, *["2335"] * 8)
 HGX_B200, HGX_B300 = ("2901",) * 8, ("3182",) * 8
+GB200 = ("2941",) * 4
 VENDOR = Nvidia(
     driver="580-open",
     cuda="13.0",
@@ -54,6 +58,8 @@ SCRIPTS = {
     "packages:cuda-keyring",
     "packages:kernel-headers",
     "packages:fabric-manager",
+    "packages:nscq",
+    "packages:imex",
     "holds:nvidia",
     "reboot",
 }
@@ -87,7 +93,7 @@ def site(system: str, pci: tuple[str, ...], what: Nvidia, count: int = 1, **more
                 provider="ssh",
                 nodes="gpu[0-1]",
                 addresses="10.0.0.[11-12]",
-                gpu=Gpu(type="any", count=count),
+                gpu=Gpu(type=str(more.get("gpu", "any")), count=count),
             ),
         ),
         partitions=(Partition(name="main", groups=("gpu",), default=True),),
@@ -99,6 +105,12 @@ def site(system: str, pci: tuple[str, ...], what: Nvidia, count: int = 1, **more
         dict.fromkeys(facts, Traits(own_clock=True)),
         {n: f.address for n, f in facts.items()},
     )
+
+
+def measured(system: str, pci: tuple[str, ...]) -> Site:
+    """With NVIDIA's repository and metrics: DCGM's exporter runs."""
+    made = site(system, pci, VENDOR, 8)
+    return replace(made, spec=made.spec.model_copy(update={"services": Services(metrics=True)}))
 
 
 def bare(resource: Resource) -> Seen:
@@ -158,6 +170,8 @@ CASES: dict[str, Callable[[], Site]] = {
     "ubuntu-24.04-cuda-alone": lambda: site("ubuntu-24.04", RTX5090, CUDA_ALONE),
     "debian-13-hgx-h200-vendor": lambda: site("debian-13", HGX_H200, VENDOR, 8),
     "ubuntu-24.04-hgx-b300-cuda-alone": lambda: site("ubuntu-24.04", HGX_B300, CUDA_ALONE, 8),
+    "ubuntu-24.04-hgx-h200-vendor-metrics": lambda: measured("ubuntu-24.04", HGX_H200),
+    "ubuntu-24.04-gb200": lambda: site("ubuntu-24.04", GB200, Nvidia(), 4, gpu="gb200"),
 }
 
 
@@ -185,7 +199,7 @@ def test_a_machine_that_has_it_all_gets_nothing() -> None:
         "file:/etc/apt/sources.list.d/corral-components.list": "offered",
         "packages:kernel-headers": "present",
         "packages:nvidia": "\n".join(f"installed {n}" for n in names),
-        "packages:fabric-manager": "driver 580.178.04\nmanager 580.178.04",
+        "packages:fabric-manager": "driver 580.178.04\npart 580.178.04",
         "holds:nvidia": "",
         "reboot": "",
     }
@@ -198,12 +212,12 @@ def test_a_machine_that_has_it_all_gets_nothing() -> None:
         return Seen(0, done.get(resource.id, "absent"))
 
     assert plan_of(cluster, answer).stages == ()
-    done["packages:fabric-manager"] = "driver 580.178.04\nmanager 580.95.05"
+    done["packages:fabric-manager"] = "driver 580.178.04\npart 580.95.05"
     assert [c.change.resource for c in plan_of(cluster, answer).stages[0].changes] == [
         "packages:fabric-manager",
         "holds:nvidia",
     ]
-    done["packages:fabric-manager"] = "driver 580.178.04\nmanager 580.178.04"
+    done["packages:fabric-manager"] = "driver 580.178.04\npart 580.178.04"
     done["reboot"] = "driver:580.95.05:580.178.04"
     (only,) = plan_of(cluster, answer).stages[0].changes
     assert only.change.summary == (
@@ -255,6 +269,44 @@ def test_a_known_repository_is_for_x86_64_only(machine: str, fetched: bool, tmp_
     )
     assert ((tmp_path / "asked").exists(), ran.returncode == 0) == (fetched, fetched)
     assert fetched or "set software.nvidia.vendor_repo" in ran.stderr
+
+
+@pytest.mark.parametrize(
+    ("offered", "installed"),
+    [
+        ("nvidia-imex-580 | 580.1.2-1 | repository", "nvidia-imex-580=580.1.2-1"),
+        ("nvidia-imex | 590.1-1 | r\nnvidia-imex | 580.1.2-2 | r", "nvidia-imex=580.1.2-2"),
+        ("nvidia-imex-580 | 580.9-1 | r", ""),
+        ("", ""),
+    ],
+)
+def test_a_part_of_the_driver_comes_at_its_version(
+    offered: str, installed: str, tmp_path: Path
+) -> None:
+    """By the name with the driver's branch, or without it; of no other version."""
+    programs = {
+        "readlink": "echo /usr/lib/x/libnvidia-ml.so.580.1.2",
+        "apt-cache": f"grep \"^$2 \" <<'EOF'\n{offered}\nEOF",
+        "apt-get": f'for last; do :; done; echo "$last" >{tmp_path}/installed',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    change = DriverPart("imex", "nvidia-imex-580").diff(Seen(0, "driver 580.1.2"), Context("gpu0"))
+    assert change is not None
+    ran = subprocess.run(
+        ["sh", "-c", change.script],
+        env={"PATH": f"{tmp_path}:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ran.returncode == 0) is bool(installed), ran.stderr
+    if installed:
+        assert (tmp_path / "installed").read_text() == f"{installed}\n"
+    else:
+        assert ran.stderr == "no source offers nvidia-imex-580 of version 580.1.2\n"
+        assert not (tmp_path / "installed").exists()
 
 
 REFUSED = {
@@ -330,3 +382,55 @@ def test_reboots_for_packages_only_where_the_file_asks_for_them() -> None:
     assert not any(
         isinstance(r, Reboot) for s in desired_stages(never) for w in s.desired for r in w.resources
     )
+
+
+def slurm_conf_of(cluster: Site) -> str:
+    files = (
+        resource
+        for stage in desired_stages(cluster)
+        for desired in stage.desired
+        for resource in desired.resources
+        if isinstance(resource, File) and resource.path == "/etc/slurm/slurm.conf"
+    )
+    return next(files).content
+
+
+@pytest.mark.parametrize(
+    ("slurm", "gpu", "count", "written"),
+    [
+        ("24.11.5", "gb200", 4, True),
+        ("24.05.0", "GB300", 4, True),
+        ("23.11.4", "gb200", 4, False),
+        ("24.11.5", "h200", 8, False),
+        ("24.11.5", "gb200", 40, False),
+    ],
+)
+def test_slurm_gives_jobs_imex_channels(slurm: str, gpu: str, count: int, written: bool) -> None:
+    """Where its release has the plugin, and the group is one rack: two machines of 36 at most."""
+    pci = GB200[:1] * count if gpu.lower().startswith("gb") else HGX_H200
+    cluster = site("ubuntu-24.04", pci, Nvidia(driver="none"), count, gpu=gpu, slurm=slurm)
+    line = "\nSwitchType=switch/nvidia_imex\n"
+    assert (line in slurm_conf_of(cluster)) is written
+
+
+def test_a_rack_runs_imex_with_a_driver_that_is_there_too() -> None:
+    cluster = site("ubuntu-24.04", GB200, Nvidia(driver="none"), 4, gpu="gb200")
+    (stage,) = plan_of(cluster).stages
+    assert [(c.nodes, c.change.resource) for c in stage.changes] == [
+        (("gpu0", "gpu1"), resource)
+        for resource in ("file:/etc/nvidia-imex/nodes_config.cfg", "service:nvidia-imex")
+    ]
+
+
+def test_racks_are_the_users_own_machines_of_one_group() -> None:
+    def rack(machines: int = 18, **changes: object) -> bool:
+        group = {"name": "gpu", "provider": "ssh", "nodes": "n0", "addresses": "10.0.0.1"}
+        gpu = {"type": "gb200", "count": 4}
+        return is_rack(NodeGroup.model_validate(group | {"gpu": gpu} | changes), machines)
+
+    assert rack()
+    assert not rack(19)
+    assert not rack(1)
+    assert not rack(gpu={"type": "b200", "count": 4})
+    assert not rack(provider="embedded", addresses=None)
+    assert not rack(provider="lambda", addresses=None)

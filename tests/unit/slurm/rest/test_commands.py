@@ -93,16 +93,22 @@ def test_requests_as_commands() -> None:
 
 
 def test_a_script_as_sbatch() -> None:
-    options = {"minimum_nodes": 2, "tres_per_node": "gres/gpu:4", **write.limit_body(30, 40)}
-    submission = write.Submission(
-        "#!/bin/sh\n", "a b", "/shared", partition="main", stdout="/shared/o", options=options
-    )
+    script = "#!/bin/sh\n#SBATCH --nodes=2 --wait\n#SBATCH -Q\n#SBATCH --export=NONE\n#SBATCH -z\n"
+    submission = write.Submission(script, "a b", "/shared", partition="main", stdout="/shared/o")
     assert commands.sbatch_of(submission)[2:] == (
         "--job-name=a b",
         "--chdir=/shared",
         "--partition=main",
         "--output=/shared/o",
-        "--nodes=2",
-        "--gpus-per-node=4",
-        "--time=30",
     )
+    # --wait ends with the job, and -Q hides its number.
+    text = "#!/bin/sh\n#SBATCH --nodes=2\n##SBATCH -Q\n#SBATCH --export=NONE\n#SBATCH -z\n"
+    assert commands.stdin_of(submission) == text
+
+
+@pytest.mark.parametrize(
+    ("printed", "number"),
+    [("12\n", 12), ("12;lab\n", 12), ("a note of the site\n12\n", 12), ("", None), ("x", None)],
+)
+def test_the_number_that_sbatch_printed(printed: str, number: int | None) -> None:
+    assert commands.number_of(printed) == number

@@ -106,9 +106,9 @@ def test_features_agree_with_the_tables_that_are_made_from_slurms_source() -> No
     [
         ("features", tuple[FeatureRow, ...], "feature: sackd\n  since: '23.11'",
          "feature: sackd\n  since: 23.11",
-         "features.yaml:35:3: 9.since: Value error, not a release in quotes"),
+         "features.yaml:38:3: 10.since: Value error, not a release in quotes"),
         ("features", tuple[FeatureRow, ...], "- feature: metrics", "- feature: metric",
-         "features.yaml:73:3: 22.feature: Input should be"),
+         "features.yaml:76:3: 23.feature: Input should be"),
         ("releases", tuple[ReleaseRow, ...], "use: written", "use: writes",
          "releases.yaml:10:22: 2.use: Input should be"),
         ("releases", tuple[ReleaseRow, ...], "['21.08', '20.11']", "['21.08', '20-11']",

@@ -13,7 +13,7 @@ import pytest
 from corral.agents import program
 from corral.spec.impacts import Impact
 from corral.state.base import Context, Seen
-from corral.state.slurm.state_folder import BackupStopped, NoBackup, PeopleSaved, StateFolder
+from corral.state.slurm.state_folder import BackupStopped, NoBackup, StateFolder
 
 HERE = Context("node0")
 FOLDER = StateFolder("/shared/slurmctld")
@@ -121,20 +121,7 @@ def test_a_backup_that_ended_leaves_no_file_of_slurms(machine: Machine) -> None:
     assert "disable -q --now slurmctld.service" in machine.called
 
 
-def test_users_and_accounts_are_written_by_a_restart(machine: Machine) -> None:
-    assert machine.run("people_probe", machine.old) == ""
-    with pytest.raises(subprocess.CalledProcessError) as refused:
-        machine.run("people_save", machine.old)
-    assert "wrote no" in refused.value.stderr
-    (machine.old / "assoc_mgr_state").write_text("users")
-    machine.run("people_save", machine.old)
-    assert machine.called == "restart slurmctld.service\n" * 2
-    assert machine.run("people_probe", machine.old) == "saved"
-
-
 def test_what_is_planned() -> None:
-    assert PeopleSaved("/ha").diff(Seen(0, "saved"), HERE) is None
-    assert PeopleSaved("/ha").diff(Seen(0, ""), HERE) is not None
     assert FOLDER.diff(Seen(0, "700 slurm:slurm"), HERE) is None
     made = FOLDER.diff(Seen(0, "absent"), HERE)
     assert made is not None

@@ -157,7 +157,7 @@ def test_a_summary_is_counted_once_until_something_changes(
     async def work() -> None:
         slurm = FakeRest()
         monkeypatch.setattr(search, "free_on", free_on)
-        async with Page(slurm, private=private) as page:
+        async with Page(slurm, private=private, poll_s=0.001) as page:  # no shared answer lasts
             pollers = page.app.state.corral.pollers
             # Somewhere else too: whose logins have all ended is forgotten.
             page.app.state.corral.sessions.open(login_of(slurm.login("kim")))

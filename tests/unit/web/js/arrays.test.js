@@ -2,7 +2,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import {
+  CancelArray,
   countWords,
+  pointWords,
+  tallyOf,
   TaskChoice,
   taskShown,
 } from "../../../../src/corral/web/static/js/jobs/array_page.js";
@@ -75,4 +78,40 @@ test("the tasks of an array are a choice, and failed ones are one click away", (
     shown(TaskChoice({ read: pending, shown: 53, own: 52, choose: () => {} })),
     /not begun/,
   );
+});
+
+test("a task of a sweep is named by its point", () => {
+  const sweep = {
+    names: ["lr", "seed"],
+    points: [
+      ["1e-3", "0"],
+      ["1e-3", "1"],
+    ],
+  };
+  assert.equal(pointWords(sweep, 1), "lr=1e-3, seed=1");
+  assert.equal(pointWords(sweep, 7), "");
+  assert.equal(pointWords(undefined, 1), "");
+  const words = shown(TaskChoice({ read: READ, shown: 53, own: 52, choose: () => {}, sweep }));
+  assert.match(words, /task 1 lr=1e-3, seed=1 \(failed\)/);
+  assert.match(words, /task 2 \(completed\)/);
+});
+
+test("of an array that goes on the pending tasks can be cancelled alone", () => {
+  const count = (/** @type {"bad" | "busy" | "warn"} */ kind, /** @type {number} */ n) => ({
+    ...{ state: kind, kind, count: n },
+  });
+  /** @type {(...counts: ArrayTasks["array"]["counts"]) => ArrayTasks} */
+  const of = (...counts) => ({ ...READ, array: { ...READ.array, counts } });
+  const cancel = () => {};
+  const words = (/** @type {ArrayTasks} */ read) => shown(CancelArray({ read, cancel }));
+  assert.deepEqual(tallyOf(of(count("bad", 2), count("warn", 7), count("busy", 1))), {
+    ...{ bad: 2, waiting: 7, going: 1 },
+  });
+  assert.match(
+    words(of(count("warn", 7), count("busy", 1))),
+    /Cancel 7 pending tasks….*Cancel the array…/,
+  );
+  assert.doesNotMatch(words(of(count("warn", 7))), /pending/);
+  assert.doesNotMatch(words(of(count("busy", 7))), /pending/);
+  assert.equal(CancelArray({ read: of(count("bad", 2)), cancel }), null);
 });

@@ -46,8 +46,8 @@ test("an environment is first in PATH behind the lines that sbatch reads", () =>
 test("a refusal is at its field, and at the line of the script that asks for it", () => {
   const read = {
     fields: { partition: { line: 3, value: "gone" } },
-    others: [{ line: 4, text: "--constraint=ib" }],
-    ...{ faults: [], ignored: [], jobs: 1, at_once: null },
+    others: [{ line: 4, text: "--constraint=ib", field: "" }],
+    ...{ faults: [], sbatch: [], ignored: [], jobs: 1, at_once: null },
   };
   /** @type {any} */
   const values = { partition: "gone", account: "lab" };

@@ -339,8 +339,10 @@ test("the doctor's findings, and healthy only without any", () => {
 
 test("why a job failed: causes, what Slurm counted, lines that no cause is known of", () => {
   /** @type {JobEnd} */
+  /** @type {JobEnd} */
   const nothing = {
     ...{
+      seen: "output",
       known: true,
       at: 1,
       why: "",
@@ -376,6 +378,18 @@ test("why a job failed: causes, what Slurm counted, lines that no cause is known
   assert.match(words({ lines: [{ line: 3, text: "FAILED to frob" }] }), /an error: FAILED to frob/);
   assert.match(words({ no_output: "no such file" }), /Without its output: no such file/);
   assert.match(words({ known: false, why: "too slow" }), /could not be asked: too slow/);
+  const failed = { state: "OUT_OF_MEMORY", reason: "OutOfMemory", ...late, mine: false };
+  const record = words({ seen: "record", memory: 1900, no_output: "kim alone reads it" }, failed);
+  assert.match(
+    record,
+    /record of its end shows no cause .* Without its output: kim alone reads it/,
+  );
+  assert.match(
+    record,
+    /state out of memory reason OutOfMemory memory 2\.0 GiB asked for, 1\.9 GiB/,
+  );
+  assert.match(record, /time limit 1 min asked for, ran 1 min .*ended exit status 1/);
+  assert.equal(words({ seen: "state" }, failed), "state out of memory ended exit status 1");
 });
 
 test("no cluster is healthy next to a drained node or a failed proof", () => {
@@ -560,43 +574,76 @@ test("a schema's references and optional fields are followed", () => {
   assert.equal(schema.title, "T");
 });
 
+const GIVEN = {
+  name: { line: 2, value: "train" },
+  nodes: { line: 3, value: "2" },
+  gpus: { line: 3, value: "h100:2" },
+  workdir: { line: 4, value: "/shared/run" },
+};
+const BLANK = submit.scriptValues({}, {}, "");
+
 test("the fields next to a script hold what its lines ask for, and send what was changed", () => {
-  const given = {
-    name: { line: 2, value: "train" },
-    nodes: { line: 3, value: "2" },
-    workdir: { line: 4, value: "/shared/run" },
-  };
   const script = "#!/bin/sh\r\nls\r\n";
-  const values = submit.scriptValues({}, given, "/shared");
-  const empty = { partition: "", account: "", qos: "", array: "", output: "" };
+  const values = submit.scriptValues({}, GIVEN, "/shared");
   assert.deepEqual(values, {
-    ...{ name: "train", workdir: "/shared/run", nodes: "2", gpus: "", minutes: "", mail: "" },
-    ...empty,
+    ...BLANK,
+    ...{ name: "train", workdir: "/shared/run", nodes: "2", gpus: "h100:2" },
   });
-  const plain = { script: "#!/bin/sh\nls\n", name: "", workdir: "/shared/run", ...empty };
-  assert.deepEqual(submit.scriptBody(script, values, given), plain);
-  const typed = submit.scriptValues({ nodes: "3", gpus: "1", name: "" }, given, "/shared");
-  assert.equal(typed.name, ""); // emptied: the line counts
-  assert.deepEqual(submit.scriptBody(script, typed, given), {
-    ...{ ...plain, nodes: 3, gpus_per_node: 1 },
+  const plain = { script: "#!/bin/sh\nls\n", workdir: "/shared/run" };
+  assert.deepEqual(submit.scriptBody(script, values, GIVEN), plain);
+  /** @param {Partial<typeof BLANK>} typed */
+  const sent = (typed) =>
+    submit.scriptBody(script, submit.scriptValues(typed, GIVEN, "/shared"), GIVEN);
+  assert.deepEqual(sent({ nodes: "3", gpus: "h200:1", memory: " 8G " }), {
+    ...{ ...plain, nodes: 3, gpus_per_node: 1, gpu_type: "h200", memory: "8G" },
   });
+  assert.deepEqual(sent({ name: "", gpus: "0" }), { ...plain, without: ["name", "gpus"] });
+  assert.deepEqual(sent({ exclusive: "yes" }), { ...plain, exclusive: true });
   assert.equal(submit.scriptValues({}, {}, "/shared").workdir, "/shared");
 });
 
+test("each field next to a script overrides its line, emptied and with a zero too", () => {
+  for (const [name, blank] of Object.entries(BLANK)) {
+    const given = { [name]: { line: 7, value: "5" } };
+    /** @param {string} text */
+    const words = (text) => submit.lineWords(name, { ...BLANK, [name]: text }, given);
+    assert.equal(words("5"), "from line 7 of the script", name);
+    for (const text of [blank, " ", "0", "6"])
+      assert.equal(words(text), "overrides line 7 of the script", `${name} ${text}`);
+    if (name === "workdir") continue; // it is required
+    const body = submit.scriptBody("#!/bin/sh", { ...BLANK, workdir: "/", [name]: "" }, given);
+    assert.deepEqual(body, { script: "#!/bin/sh", workdir: "/", without: [name] });
+  }
+});
+
 test("lines of a script that no field has are listed, those that cannot be read as errors", () => {
-  const others = [{ line: 2, text: "--array=1-3" }];
+  const others = [{ line: 2, text: "--nodes=1-4", field: "nodes" }];
   const faults = [{ line: 3, text: "--foo: sbatch has no such option" }];
-  const NONE = { fields: {}, ignored: [], jobs: 1, at_once: null };
-  /** @param {Partial<Directives>} read */
-  const lines = (read) =>
-    texts(submit.DirectiveLines({ read: { ...NONE, others: [], faults: [], ...read } }));
-  assert.match(lines({ others, faults: [] }), /^Also asked for by the script: line 2: --array=1-3/);
+  const NONE = { fields: {}, sbatch: [], ignored: [], jobs: 1, at_once: null };
+  /** @param {Partial<Directives>} read @param {Partial<typeof BLANK>} values */
+  const lines = (read, values = {}) =>
+    texts(
+      submit.DirectiveLines({
+        read: { ...NONE, others: [], faults: [], ...read },
+        values: { ...BLANK, ...values },
+      }),
+    );
+  assert.match(lines({ others }), /^Also asked for by the script: line 2: --nodes=1-4/);
+  assert.match(
+    lines({ others }, { nodes: "3" }),
+    /^Overridden by a field below: line 2: --nodes=1-4$/,
+  );
   assert.match(lines({ others, faults }), /^These lines cannot be .* line 3: --foo: sbatch has no/);
   assert.equal(lines({ others: [], faults: [] }), "");
   const behind = [{ line: 6, text: "#SBATCH --time=99" }];
   const words =
     "Slurm ignores these lines: they are behind the first command. line 6: #SBATCH --time=99";
   assert.equal(lines({ others: [], faults: [], ignored: behind }), words);
+  const sbatch = [{ line: 4, text: "--export: the REST API has no such field" }];
+  assert.match(lines({ sbatch }), /^It is submitted by sbatch, as you: .* line 4: --export$/);
+  const valued = [{ line: 4, text: "--export=NONE", field: "" }];
+  assert.match(lines({ sbatch, others: valued }), /^It is submitted by .* line 4: --export=NONE$/);
+  assert.doesNotMatch(lines({ sbatch, faults }), /by sbatch, as you/);
 });
 
 test("of two answers the later question's is shown, whichever comes first", async () => {

@@ -18,7 +18,7 @@ from corral.errors import CorralError
 from corral.hosts.quote import call
 from corral.slurm.records import Job
 from corral.web import schemas
-from corral.web.routes.form import form_of
+from corral.web.routes.form import form_of, sweep_of
 from tests.unit.web.fake import FakeRest, Page
 from tests.unit.web.shapes import held
 
@@ -80,10 +80,55 @@ def test_an_array_is_shown_and_submitted_again_with_all_tasks() -> None:
             entire = (await page.get("jobs/52/again?entire=true")).json()
             assert "#SBATCH --array=0-2\n" in entire["script"]
             assert "array" not in entire["notes"]
+            failed = (await page.get("jobs/52/again?failed=true")).json()
+            assert "#SBATCH --array=0-1\n" in failed["script"]
             alone = (await page.get("jobs/52/again")).json()
             assert "#SBATCH --array=2\n" in alone["script"]
 
     asyncio.run(work())
+
+
+class Swept(Keeping):
+    """A user's own commands: the job was a sweep of Corral's."""
+
+    asked = 0
+
+    async def recorded(self, login: Any, job: Job) -> Recorded:
+        self.asked += 1
+        sweep = {"lr": ["1e-3", "3e-4"], "seed": ["0", "1"]}
+        return Recorded("#!/bin/sh\ntrue\n", "sbatch a.sh", own(command=["a"], sweep=sweep))
+
+
+def test_each_task_of_a_sweep_has_its_point_and_failed_ones_are_a_script() -> None:
+    """The form submits a sweep with all of its points; the script takes numbers of tasks."""
+
+    async def work() -> None:
+        rest = FakeRest()
+        an_array(rest)
+        async with Page(rest) as page:
+            await page.login()
+            swept = page.app.state.corral.own = Swept()
+            await page.get("jobs")
+            points = (await page.get("jobs/52/points")).json()
+            held(schemas.SweepPoints, points)
+            assert points["names"] == ["lr", "seed"]
+            assert points["points"][2] == ["3e-4", "0"]
+            await page.get("jobs/53/points")
+            assert swept.asked == 1, "what a job was does not change"
+            failed = (await page.get("jobs/52/again?failed=true")).json()
+            assert failed["mode"] == "script"
+            assert "#SBATCH --array=0-1\n" in failed["script"]
+            assert "writes into the folder of job 52" in failed["notes"]["script"]
+            await page.login("lee", "Administrator")
+            assert (await page.get("jobs/52/points")).status_code == 403
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize("sweep", [None, [], {"lr": "x"}, {"lr": [1], "seed": 7}])
+def test_a_job_that_is_no_sweep_has_no_points(sweep: Any) -> None:
+    assert sweep_of({"sweep": sweep}) == {}
+    assert sweep_of({"sweep": {"n": [1, "2"]}}) == {"n": ["1", "2"]}
 
 
 def test_a_form_of_an_array_is_the_form_of_all_its_tasks() -> None:

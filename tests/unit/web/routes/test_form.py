@@ -17,12 +17,13 @@ from corral import api
 from corral.errors import Code, CorralError
 from corral.jobs import submit as submission
 from corral.jobs.upload.manifest import NO_FILES
+from corral.slurm.directives import directives
 from corral.slurm.rest.commands import sbatch_of
 from corral.slurm.rest.write import Submission
 from corral.spec.models import ClusterSpec
 from corral.web import app as app_module
 from corral.web import schemas
-from corral.web.routes.form import pattern_for_browsers
+from corral.web.routes.form import OF_THIS_MACHINE, pattern_for_browsers
 from corral.web.slurm.slurmrest import Login
 from corral.web.users.user_commands import BySsh
 from tests.unit.web.fake import FakeRest, Page
@@ -35,7 +36,7 @@ USER = "corral"
 # The form's own functions.
 IN_NODE = """
 import { readFileSync } from "node:fs";
-const { field, fieldsOf, valueOf } = await import(process.argv[1]);
+const { field, fieldsOf, labelOf, valueOf } = await import(process.argv[1]);
 const { schema, typed } = JSON.parse(readFileSync(0, "utf8"));
 const answer = {};
 for (const [name, kind] of fieldsOf(schema)) {
@@ -43,6 +44,7 @@ for (const [name, kind] of fieldsOf(schema)) {
   const made = field(name, kind, {});
   answer[name] = made && valueOf({ value: text, checked: text === "yes" }, kind);
 }
+if (process.argv[2]) for (const name in answer) answer[name] = labelOf(name);
 console.log(JSON.stringify(answer));
 """
 
@@ -69,7 +71,7 @@ class Sent(BySsh):
 
     async def script_expected(self, login: object, job: Submission) -> api.ExpectedStart:
         self.scripts.append(job)
-        if job.partition == "gone":
+        if "--partition=gone" in job.script:
             words = "Batch job submission failed: Invalid partition name specified"
             fields = {"partition": words, "time": words, "mem": words}
             raise CorralError(Code.SLURM_REFUSED, "Slurm refuses the job", fields=fields)
@@ -267,9 +269,9 @@ def test_when_a_script_would_start_is_asked_by_the_same_route() -> None:
                 **{"waits": "", "beyond": {}},
             }
             (job,) = own.scripts
-            options = " ".join(sbatch_of(job))
-            assert "--chdir=/shared --partition=main" in options
-            assert "--nodes=2 --time=5" in options
+            assert "--chdir=/shared" in sbatch_of(job)
+            options = {option.name: option.value for option in directives(job.script)}
+            assert options == {"mem": "4G", "partition": "main", "nodes": "2", "time": "5"}
 
     run(work())
 
@@ -300,7 +302,7 @@ def test_who_may_get_a_message_is_offered_by_name_and_no_address_is() -> None:
             assert own.jobs[0].mail == "lab-chat"
             body = {**SCRIPT, "mail": "lab-chat,ada@example.org"}
             (await page.post("jobs/expected", body)).raise_for_status()
-            words = " ".join(sbatch_of(own.scripts[0]))
+            words = own.scripts[0].script
             assert "--mail-user=lab-chat,ada@example.org --mail-type=END,FAIL" in words
             (await page.post("jobs", body)).raise_for_status()
             job = page.rest.sent[-1][2]["job"]
@@ -318,7 +320,7 @@ def test_what_is_wrong_with_a_script_is_at_its_fields() -> None:
             await page.login("kim")
             reply = await page.post("jobs/expected", {**SCRIPT, "partition": "gone"})
             assert reply.json()["error"]["code"] == "slurm-refused"
-            assert list(reply.json()["error"]["fields"]) == ["partition", "minutes", "mem"]
+            assert list(reply.json()["error"]["fields"]) == ["partition", "minutes", "memory"]
             for route in ("jobs/expected", "jobs"):
                 reply = await page.post(route, {**SCRIPT, "nodes": 0, "account": "a b"})
                 fields = reply.json()["error"]["fields"]
@@ -453,6 +455,26 @@ def test_every_field_of_the_form_can_be_typed() -> None:
         "constraint": "a&b",
     }
     api.job_spec({k: v for k, v in parsed.items() if k != "args"} | {"args": ["{lr}"]})
+
+
+def test_every_field_of_the_form_has_a_label_in_words() -> None:
+    """Raw names, mem and env, were on the page."""
+    properties = api.JobSpec.model_json_schema()["properties"]
+    for name in OF_THIS_MACHINE | {"user"}:
+        del properties[name]
+    typed = dict.fromkeys(properties, "")
+    done = subprocess.run(
+        [NODE, "--input-type=module", "--eval", IN_NODE, SUBMIT.as_uri(), "labels"],
+        input=json.dumps({"schema": {"properties": properties}, "typed": typed}),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    labels = json.loads(done.stdout)
+    assert len(labels) > 30
+    assert not [label for label in labels.values() if not label[0].isupper() or "_" in label]
+    assert len(set(labels.values())) == len(labels)
 
 
 def _limited() -> tuple[dict[str, Any], FakeRest]:

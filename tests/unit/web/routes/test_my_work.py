@@ -217,6 +217,32 @@ def test_why_there_is_no_cost_is_stated(
     assert why in hours["why_no_cost"]
 
 
+@pytest.mark.parametrize("service", [False, True])
+def test_jobs_cost_what_the_cluster_file_declares_of_their_nodes(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, service: bool
+) -> None:
+    """Of a machine that is not rented nobody records a price, and a controller has no ledger."""
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
+    cluster = load_or_raise(EXAMPLES / "laptop.yaml").model_dump(mode="json")
+    group = cluster["groups"][0]
+    group["nodes"] = "node[0-9]"
+
+    async def work(price: float) -> tuple[float, float]:
+        group["price_per_hour"] = price
+        more = {"as_user": "/nowhere"} if service else {}
+        async with Page(accounts_rest(), spec=cluster, service=service, **more) as page:
+            await page.login()
+            hours = (await page.get("mine/hours")).raise_for_status().json()
+            held(schemas.WorkHours, hours)
+            assert hours["why_no_cost"] == ""
+            week, month = (period["cost"]["dollars"] for period in hours["periods"])
+            return week, month
+
+    week, month = run(work(10.0))
+    assert 0 < week <= month
+    assert run(work(20.0)) == pytest.approx((2 * week, 2 * month), rel=0.05)
+
+
 @pytest.mark.parametrize("api", [40, 42])
 def test_hours_and_what_ended_jobs_used(api: int) -> None:
     async def work() -> tuple[Any, Any]:

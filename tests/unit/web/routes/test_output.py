@@ -477,6 +477,43 @@ def test_a_job_that_runs_has_no_end(ranks: Path) -> None:
     assert reply.status_code == 409
 
 
+@pytest.mark.parametrize(
+    ("role", "seen", "names"),
+    [
+        ("Operator", "record", ["job-out-of-memory"]),
+        ("Administrator", "record", ["job-out-of-memory"]),
+        ("None", "state", []),
+    ],
+)
+def test_why_anothers_job_failed_is_shown_without_its_output(
+    ranks: Path, role: str, seen: str, names: list[str]
+) -> None:
+    """Operators had nothing of it but a refusal; Slurm's record is theirs to see anyway."""
+    workers = Explaining()
+
+    async def work() -> dict[str, Any]:
+        rest = FakeRest()
+        ended(rest, "OUT_OF_MEMORY")
+        async with Page(rest) as page:
+            await page.login("lee", role)
+            page.app.state.corral.own = own = Files(ranks)
+            page.app.state.corral.workers = workers
+            reply = (await page.get("jobs/1/end")).raise_for_status().json()
+            assert own.asked == [], "nothing is read as anybody"
+            return reply
+
+    end = run(work())
+    held(schemas.JobEnd, end)
+    assert (end["seen"], end["known"]) == (seen, True)
+    assert [finding["name"] for finding in end["findings"]] == names
+    assert end["lines"] == []
+    assert [question["text"] for question in workers.asked] == ([""] if names else [])
+    if seen == "state":
+        assert (end["memory"], end["no_output"], end["about"]) == (None, "", "")
+    else:
+        assert end["no_output"] == "kim alone reads it"
+
+
 def test_logs_are_their_owners_alone() -> None:
     async def work() -> None:
         async with Page(FakeRest()) as page:
@@ -488,7 +525,6 @@ def test_logs_are_their_owners_alone() -> None:
                 "log/part?file=batch&start=0&end=9",
                 "log/search?file=batch&text=a",
                 "log/download",
-                "end",
             ):
                 reply = await page.get(f"jobs/1/{path}")
                 assert reply.status_code == 403, path

@@ -154,6 +154,27 @@ def test_a_gpu_is_marked_for_uncorrected_errors(count: int) -> None:
     assert row["faulty"] is bool(ecc_faults(count, None))
 
 
+def test_errors_are_known_without_nvidias_exporter() -> None:
+    """Both may have a figure. The worst one is shown, and of Xids a fault of the GPU first."""
+
+    def row(*readings: tuple[str, str, float]) -> tuple[Any, Any, bool]:
+        made = [api.Reading(n, {"gpu": "0", "xid": xid}, value) for n, xid, value in readings]
+        (gpu,) = gpus_of(node(gres="gpu:1"), [], made)
+        return gpu["xid"], gpu["ecc"], gpu["faulty"]
+
+    assert row() == (None, None, False)
+    assert row(("corral_gpu_xids", "", 0.0), ("corral_gpu_ecc_uncorrected", "", 0.0)) == (
+        0,
+        0,
+        False,
+    )
+    assert row(("corral_gpu_xids", "79", 1.0), ("corral_gpu_xids", "31", 9.0)) == (79, None, True)
+    assert row(("corral_gpu_xids", "79", 1.0), ("DCGM_FI_DEV_XID_ERRORS", "", 31.0))[0] == 79
+    assert row(("corral_gpu_xids", "", 0.0), ("DCGM_FI_DEV_XID_ERRORS", "", 31.0))[0] == 31
+    both = (("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "", 2.0), ("corral_gpu_ecc_uncorrected", "", 0.0))
+    assert row(*both)[1:] == (2.0, True)
+
+
 def test_what_is_unknown_is_not_free() -> None:
     """A job whose GPUs are not in Slurm's answer may have any of them."""
     rows = gpus_of(node(gres="gpu:2"), [job(7, "gpu1")], ())

@@ -13,9 +13,10 @@ import httpx
 import pytest
 
 from corral.slurm.rest import read
-from corral.web.slurm import job_reader, slurmrest, snapshot
 from corral.web.slurm import poller as poller_module
+from corral.web.slurm import slurmrest, snapshot
 from corral.web.slurm.poller import Poller
+from corral.web.slurm.readers import jobs as job_reader
 from corral.web.slurm.slurmrest import SlurmRest
 from corral.web.users.sessions import login_of
 from tests.unit.web.fake import FakeRest, Page
@@ -421,6 +422,71 @@ def test_what_changes_of_a_job_whose_state_stays_is_seen_with_the_next_complete_
     run(work())
 
 
+def test_a_job_in_view_is_new_without_a_complete_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its name, priority or reason was as old as the list of all 50,000: 13 s at best, or 300 s."""
+    monkeypatch.setattr(job_reader, "BIG", 1)
+    monkeypatch.setattr(job_reader, "LOOKED_AGAIN_S", 0.0)
+
+    async def work() -> None:
+        rest = Big()
+        poller = polled(rest, rest.answer)
+        await poller.poll()
+        await poller.poll()
+        lists = rest.lists
+        pending, other = rest.raw(5), rest.raw(1)
+        pending |= COLUMNS["priority"][0] | COLUMNS["reason"][0]
+        other["name"] = "renamed"
+        poller.keep_new([5, 999_999])
+        await poller.poll()
+        assert rest.lists == lists
+        assert (poller.now.jobs[5].priority, poller.now.jobs[5].reason) == (
+            77, "QOSMaxJobsPerUserLimit",
+        )  # fmt: skip
+        assert poller.now.jobs[1].name != "renamed", "nobody looks at it"
+        assert not rest.asked["GET /slurm/v0.0.42/job/999999"], "this user's jobs do not have it"
+        revision = poller.now.jobs_rev
+        await poller.poll()
+        assert poller.now.jobs_rev == revision, "nothing is new"
+        await poller.close()
+
+    run(work())
+
+
+def test_however_many_look_a_poll_asks_for_so_many_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(job_reader, "BIG", 1)
+    monkeypatch.setattr(job_reader, "LOOKED_AGAIN_S", 0.0)
+    monkeypatch.setattr(job_reader, "LOOKED_AT_ONCE", 2)
+
+    async def work() -> None:
+        rest = Big()
+        like = rest.raw(5)
+        for number in range(100, 106):
+            rest.bodies["jobs"]["body"]["jobs"].append({**like, "job_id": number})
+        poller = polled(rest, rest.answer)
+        await poller.poll()
+        await poller.poll()
+
+        def asked() -> list[int]:
+            return [rest.asked[f"GET /slurm/v0.0.42/job/{n}"] for n in range(100, 106)]
+
+        before = asked()
+        for _ in range(50):  # viewers
+            poller.keep_new(range(100, 106))
+        for turn in range(1, 4):
+            await poller.poll()
+            assert sum(asked()) - sum(before) == 2 * turn
+        assert asked() == [count + 1 for count in before], "each had its turn"
+        monkeypatch.setattr(job_reader, "LOOKED_S", -1.0)
+        poller.keep_new(range(100, 106))
+        await poller.poll()
+        assert asked() == [count + 1 for count in before], "nobody looks any more"
+        await poller.close()
+
+    run(work())
+
+
 def test_states_are_news_while_the_complete_list_is_read_and_are_not_undone_by_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -566,7 +632,7 @@ def test_unchanged_states_cost_no_check_of_50000_jobs(monkeypatch: pytest.Monkey
         await poller.poll()
         await poller.poll()
         known = Counted(poller.now.jobs)
-        assert await poller._jobs.read(poller._tokens()[0], known) is None
+        assert await poller._jobs.read(poller._tokens()[0], known, lambda _: None) is None
         assert known.reads == 0
         await poller.close()
 
@@ -768,7 +834,7 @@ def test_pollers_of_several_users_share_the_fifth_of_slurms_time(many: int) -> N
     """Where Slurm hides users from each other: each of 20 took a fifth, which is four times all."""
     login = login_of(FakeRest().login("kim"))
     rest = SlurmRest("http://slurm", httpx.MockTransport(FakeRest()))
-    poller = Poller(rest, lambda: [login], pollers=lambda: many)
+    poller = Poller(rest, lambda: [login], others=lambda: 0.25 * (many - 1))
     poller.took = 0.25
     assert many * poller.took / (poller.took + poller.pause) <= 1 / 5 + 1e-9
     assert poller.pause == max(1.0, 0.25 * (5 * many - 1))
@@ -785,7 +851,9 @@ def test_the_pollers_that_share_it_are_those_with_viewers() -> None:
             async with kim.watching():
                 pollers.of("bo")  # without a viewer it does not ask
                 assert (pollers.watched, kim.pause) == (1, 2.0)
-                async with pollers.of("ada").watching():
+                ada = pollers.of("ada")
+                async with ada.watching():
+                    ada.took = 0.5
                     assert (pollers.watched, kim.pause) == (2, 4.5)
 
     run(work())

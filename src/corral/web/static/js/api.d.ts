@@ -204,13 +204,15 @@ export interface Diagnosis {
 
 /** What the #SBATCH lines of a script ask for; faults: those that cannot be carried over.
 
+sbatch: lines that Slurm's REST API does not take: with them sbatch submits the script.
 ignored: lines behind the first command, which sbatch does not read.
 jobs: how many it makes, None where that is not known; at_once: how many of them run at once at
 most, None for no limit. */
 export interface Directives {
   fields: Record<string, FormValue>;
-  others: ScriptLine[];
+  others: OtherLine[];
   faults: ScriptLine[];
+  sbatch: ScriptLine[];
   ignored: ScriptLine[];
   jobs: number | null;
   at_once: number | null;
@@ -456,8 +458,10 @@ export interface JobDetail {
 
 /** Why a job failed; lines: those that report an error, where no failure is known.
 
-memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none. */
+memory: the peak of its largest step in MiB, None: not measured; no_output: why there is none.
+seen: what the viewer may see of it: its output, Slurm's record, or how it ended. */
 export interface JobEnd {
+  seen: "output" | "record" | "state";
   known: boolean;
   at: number;
   why: string;
@@ -999,6 +1003,13 @@ export interface OtherCluster {
   url: string;
 }
 
+/** A line that no field holds; field: the one that takes its place when it is filled in. */
+export interface OtherLine {
+  line: number;
+  text: string;
+  field: string;
+}
+
 /** A node that takes no jobs, without a finding that explains it. */
 export interface OutOfService {
   node: string;
@@ -1424,6 +1435,12 @@ export interface Summary {
   waiting: number | null;
   mine_running: number | null;
   mine_waiting: number | null;
+}
+
+/** A sweep's names, and the values of each task in their order; none: it is of no sweep. */
+export interface SweepPoints {
+  names: string[];
+  points: string[][];
 }
 
 /** What opens one GET without a header. */

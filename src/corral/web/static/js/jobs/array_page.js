@@ -1,11 +1,12 @@
 // The page of an array: its tasks counted by state, those that failed, and one of its tasks.
-import { Component } from "../../vendor/preact.mjs";
+import { Component, h } from "../../vendor/preact.mjs";
 import { AgainLink } from "./resubmission.js";
+import { cancelJobs, Failures } from "../lib/bulk.js";
 import { listen } from "../lib/event_stream.js";
-import { Latest } from "../lib/server.js";
+import { call, Latest } from "../lib/server.js";
 import { addressOf, complain, Counts, el, formatted, keepAddress, many } from "../lib/view.js";
 /** @import { ComponentChildren } from "preact" */
-/** @import { ArrayTask, ArrayTasks, Me } from "../api.js" */
+/** @import { ArrayTask, ArrayTasks, FailedOne, Me, SweepPoints } from "../api.js" */
 
 const NEWS_MS = 500;
 const CHIPS = 20;
@@ -32,15 +33,36 @@ export function taskShown({ tasks, failed }, own, before = 0) {
 }
 
 /**
- * The choice of a task; those that failed also one by one.
- * @param {{ read: ArrayTasks, shown: number, own: number, choose: (task: number) => void }} props
+ * A task's point of its sweep: "lr=1e-3, seed=2"; "" where it is of none.
+ * @param {SweepPoints | undefined} sweep
+ * @param {number} task
  */
-export function TaskChoice({ read: { tasks, total, failed, array }, shown, own, choose }) {
+export const pointWords = (sweep, task) =>
+  (sweep?.points[task] ?? []).map((value, at) => `${sweep?.names[at]}=${value}`).join(", ");
+
+/**
+ * How many tasks have ended badly, and how many are pending or go on.
+ * @param {Pick<ArrayTasks, "array">} read
+ */
+export function tallyOf({ array: { counts } }) {
+  const sum = (/** @type {(kind: string) => boolean} */ has) =>
+    counts.reduce((total, { kind, count }) => total + (has(kind) ? count : 0), 0);
+  const [bad, waiting] = ["bad", "warn"].map((own) => sum((kind) => kind === own));
+  return { bad, waiting, going: sum((kind) => kind === "busy" || kind === "mix") };
+}
+
+/**
+ * The choice of a task; those that failed also one by one.
+ * @param {{ read: ArrayTasks, shown: number, own: number, choose: (task: number) => void, sweep?: SweepPoints }} props
+ */
+export function TaskChoice({ read: { tasks, total, failed, array }, shown, own, choose, sweep }) {
   const listed = tasks.some(({ id }) => id === shown)
     ? tasks
     : [...tasks, ...failed.filter(({ id }) => id === shown)];
+  const about = (/** @type {number} */ task) =>
+    sweep?.points[task] ? `${pointWords(sweep, task)} ` : "";
   const options = listed.map(({ id, task, state }) =>
-    el("option", { key: id, value: id }, `task ${task} (${state.toLowerCase()})`),
+    el("option", { key: id, value: id }, `task ${task} ${about(task)}(${state.toLowerCase()})`),
   );
   const rest = listed.some(({ id }) => id === own)
     ? null
@@ -49,9 +71,16 @@ export function TaskChoice({ read: { tasks, total, failed, array }, shown, own, 
   const chips = failed.slice(0, CHIPS).map(({ id, task }) => {
     const pressed = id === shown ? "true" : "false";
     const onClick = () => choose(id);
-    return el("button", { key: id, class: "chip", "aria-pressed": pressed, onClick }, `${task}`);
+    const title = pointWords(sweep, task) || undefined;
+    return el(
+      "button",
+      { key: id, class: "chip", "aria-pressed": pressed, title, onClick },
+      `${task}`,
+    );
   });
-  const bad = array.counts.reduce((sum, { kind, count }) => sum + (kind === "bad" ? count : 0), 0);
+  const { bad } = tallyOf({ array });
+  const chosen = listed.find(({ id }) => id === shown);
+  const point = chosen && pointWords(sweep, chosen.task);
   return el(
     "div",
     { class: "row" },
@@ -73,7 +102,25 @@ export function TaskChoice({ read: { tasks, total, failed, array }, shown, own, 
           chips,
         )
       : null,
+    point && el("span", { class: "dim" }, point),
   );
+}
+
+/**
+ * What can be cancelled of an array: all of it, and its pending tasks alone where others have begun.
+ * @param {{ read: ArrayTasks, cancel: (pending: boolean) => void }} props
+ */
+export function CancelArray({ read, cancel }) {
+  const { waiting, going } = tallyOf(read);
+  if (!waiting && !going) return null;
+  const least = read.array.exact ? "" : "at least ";
+  const pending = el(
+    "button",
+    { class: "quiet", onClick: () => cancel(true) },
+    `Cancel ${least}${many(waiting, "pending task")}…`,
+  );
+  const all = el("button", { class: "danger", onClick: () => cancel(false) }, "Cancel the array…");
+  return [waiting && going ? pending : null, all];
 }
 
 /**
@@ -81,15 +128,17 @@ export function TaskChoice({ read: { tasks, total, failed, array }, shown, own, 
  * @property {number} array its number
  * @property {string} name of its jobs
  * @property {boolean} mine it is the viewer's
+ * @property {boolean} may the viewer may cancel it
  * @property {Me} me
  * @property {URLSearchParams} query of the page's address: the task, and a file of its output
  * @property {ComponentChildren} back
  * @property {(task: number, query: URLSearchParams) => ComponentChildren} task its page within this one
- * @extends {Component<ArrayProps, { read?: ArrayTasks, shown: number }>}
+ * @typedef {{ read?: ArrayTasks, shown: number, sweep?: SweepPoints, failed?: FailedOne[] }} ArrayState
+ * @extends {Component<ArrayProps, ArrayState>}
  */
 export class ArrayPage extends Component {
   chosen = Number(this.props.query.get("task")) || 0;
-  /** @type {{ read?: ArrayTasks, shown: number }} */
+  /** @type {ArrayState} */
   state = { shown: this.chosen };
   query = this.props.query;
   newest = new Latest();
@@ -109,7 +158,27 @@ export class ArrayPage extends Component {
       }, NEWS_MS);
     });
     this.load();
+    if (this.props.mine && this.props.me.mine) void this.points();
   }
+
+  /** The points of a sweep; without them the tasks have their numbers. */
+  points = async () => {
+    try {
+      this.setState({ sweep: await call(`jobs/${this.props.array}/points`) });
+    } catch {
+      // What the job was is not known here, or not any more: the page is complete without it.
+    }
+  };
+
+  /** Asks and cancels, as the list does. @param {boolean} pending only the tasks that have not begun */
+  cancel = async (pending) => {
+    const { array } = this.props;
+    const chosen = pending ? { show: "waiting", q: `array=${array}` } : { arrays: [`${array}`] };
+    const failed = await cancelJobs(chosen);
+    if (failed === null) return;
+    this.setState({ failed });
+    this.load();
+  };
 
   componentWillUnmount() {
     this.newest.drop();
@@ -138,7 +207,9 @@ export class ArrayPage extends Component {
 
   /** @param {ArrayTasks} read */
   head(read) {
-    const { array, name, mine, me, back } = this.props;
+    const { array, name, mine, may, me, back } = this.props;
+    const own = mine && me.mine;
+    const { bad } = tallyOf(read);
     const words = countWords(read);
     const label = { "aria-label": `${name}, array ${array}: ${words}` };
     return el(
@@ -151,17 +222,25 @@ export class ArrayPage extends Component {
         el("h1", label, `${name} `, Counts({ counts: read.array.counts })),
         el("span", { class: "dim" }, `array ${array}: ${words}`),
       ),
-      mine && me.mine && read.array.ended ? AgainLink({ job: array, entire: true }) : null,
+      el(
+        "div",
+        { class: "row" },
+        may ? CancelArray({ read, cancel: this.cancel }) : null,
+        own && bad ? AgainLink({ job: array, failed: bad }) : null,
+        own && read.array.ended ? AgainLink({ job: array, entire: true }) : null,
+      ),
     );
   }
 
   render() {
     const { array, task, back } = this.props;
-    const { read, shown } = this.state;
+    const { read, shown, sweep, failed } = this.state;
     if (!read) return back;
-    const choice = TaskChoice({ read, shown, own: array, choose: this.choose });
+    const choice = TaskChoice({ read, shown, own: array, choose: this.choose, sweep });
+    const close = () => this.setState({ failed: undefined });
     return [
       this.head(read),
+      failed?.length ? h(Failures, { key: "failures", what: "job", failed, close }) : null,
       el("div", { key: "choice", class: "card" }, choice),
       task(shown, this.query),
     ];

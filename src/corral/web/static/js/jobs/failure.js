@@ -7,21 +7,34 @@ import { call, refused } from "../lib/server.js";
 import { card, el, fact, gib, pre, span } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 
+/** @param {api.JobDetail} job @param {api.JobEnd} end */
+const memoryWords = (job, end) => {
+  const used = end.memory === null ? "its use was not measured" : `${memory(end.memory)} used`;
+  return `${job.memory ? `${gib(job.memory)} asked for` : "no memory asked for"}, ${used}`;
+};
+
+/** @param {api.JobDetail} job */
+const limitWords = (job) => {
+  const ran = job.start_at && job.end_at ? job.end_at - job.start_at : null;
+  return `${job.limit ? `${span(job.limit)} asked for` : "none"}, ran ${span(ran)}`;
+};
+
 /**
- * What Slurm reports of the end, in the figures that it is about.
+ * What Slurm reports of the end, in the figures that it is about; without the output, all of them.
  * @param {api.JobDetail} job
  * @param {api.JobEnd} end
  */
 function figures(job, end) {
-  const ran = job.start_at && job.end_at ? job.end_at - job.start_at : null;
-  const used = end.memory === null ? "its use was not measured" : `${memory(end.memory)} used`;
-  const asked = job.memory ? `${gib(job.memory)} asked for` : "no memory asked for";
+  const record = end.seen === "record";
+  const about = (/** @type {string} */ what) => end.about === what || record;
   return el(
     "dl",
     { class: "facts" },
-    fact("memory", end.about === "memory" && `${asked}, ${used}`),
-    fact("time limit", end.about === "time" && `${span(job.limit)} asked for, ran ${span(ran)}`),
-    fact("nodes", end.about === "nodes" && job.nodes),
+    fact("state", end.seen !== "output" && job.state.toLowerCase().replaceAll("_", " ")),
+    fact("reason", record && job.reason !== "None" && job.reason),
+    fact("memory", about("memory") && memoryWords(job, end)),
+    fact("time limit", about("time") && limitWords(job)),
+    fact("nodes", about("nodes") && job.nodes),
     fact("ended", exitOf(job)),
   );
 }
@@ -40,19 +53,24 @@ const Unexplained = ({ lines }) =>
       )
     : el("p", null, "The doctor knows no cause, and no line of its output reports an error.");
 
+/** Where no failure is known. @param {{ end: api.JobEnd }} props */
+function Unknown({ end }) {
+  if (!end.known) return el("p", { class: "reason" }, `The doctor could not be asked: ${end.why}`);
+  if (end.seen === "output") return h(Unexplained, { lines: end.lines });
+  if (end.seen === "state") return null;
+  return el("p", null, "Slurm's record of its end shows no cause that the doctor knows.");
+}
+
 /** @param {{ job: api.JobDetail, end: api.JobEnd }} props */
 export function EndView({ job, end }) {
-  const { findings, lines, no_output: silent } = end;
+  const { findings, no_output: silent } = end;
   const shown = findings.map((finding) =>
     h(FindingView, { key: `${finding.id} ${finding.detail}`, finding }),
   );
-  const unknown = end.known
-    ? h(Unexplained, { lines })
-    : el("p", { class: "reason" }, `The doctor could not be asked: ${end.why}`);
   return el(
     "div",
     null,
-    findings.length ? shown : unknown,
+    findings.length ? shown : h(Unknown, { end }),
     silent && el("p", { class: "dim" }, `Without its output: ${silent}`),
     figures(job, end),
   );
@@ -81,7 +99,8 @@ export class WhyFailed extends Component {
   render() {
     const { job, me } = this.props;
     const { end, failure } = this.state;
-    const waits = failure ? `Not known: ${failure}` : "Its last lines are read…";
+    const reads = job.mine ? "Its last lines are read…" : "Slurm is asked…";
+    const waits = failure ? `Not known: ${failure}` : reads;
     return card(
       job.cancelled ? "Why it ended" : "Why it failed",
       end ? EndView({ job, end }) : el("p", { class: "dim", role: "status" }, waits),

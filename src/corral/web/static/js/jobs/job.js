@@ -21,6 +21,8 @@ const { ask, badge, bar, clock, complain, el, fact, FailureCard, gib, many, pre,
 const TICK_MS = 5000;
 const MEASURE_MS = 4500;
 const AGAIN_MS = 2000;
+// The server keeps a job new for 300 s after its page was asked for.
+const KEEP_MS = 240000;
 const PARTS = /** @type {const} */ (["compute", "communication", "overlap", "idle"]);
 
 /** @param {api.JobDetail} job */
@@ -55,11 +57,8 @@ const outcomeFacts = (job) => [
 /** Whether there may be output. @param {api.JobDetail} job */
 const prints = (job) => Boolean(job.stdout) && !job.waiting;
 
-/**
- * Whether it is shown why it failed: its output is its owner's alone.
- * @param {api.JobDetail} job
- */
-const endedBadly = (job) => job.ended && job.kind !== "good" && job.mine;
+/** Whether it is shown why it failed. @param {api.JobDetail} job */
+const endedBadly = (job) => job.ended && job.kind !== "good";
 
 /** A task in words, or those of an array that have not begun. @param {string} label */
 const taskWords = (label) =>
@@ -307,6 +306,7 @@ export class JobPage extends Component {
     const tick = setInterval(() => {
       this.answered();
       if (!this.state.job || this.state.job.ended) return;
+      if (!document.hidden && Date.now() - this.loaded > KEEP_MS) this.load();
       this.forceUpdate();
       if (Date.now() - this.measured > MEASURE_MS) this.measure();
     }, TICK_MS);
@@ -530,11 +530,11 @@ export class JobPage extends Component {
       ];
     const { me, query } = this.props;
     if (this.entire(job)) {
-      const { name, mine } = job;
+      const { name, mine, may } = job;
       const within = String(job.id);
       const task = (/** @type {number} */ id, /** @type {URLSearchParams} */ of) =>
         h(JobPage, { key: `task ${id}`, me, args: [String(id)], query: of, within });
-      return h(ArrayPage, { array: job.id, name, mine, me, query, back: h(Back, null), task });
+      return h(ArrayPage, { array: job.id, name, mine, may, me, query, back: h(Back, null), task });
     }
     return [
       this.head(job),

@@ -1,19 +1,34 @@
 // The way back to the form: what a job was, as the fields of the form take it.
-import { el } from "../lib/view.js";
+import { el, many } from "../lib/view.js";
 /** @import * as api from "../api.js" */
 /** @import { InputProps } from "../lib/view.js" */
 
 /**
- * @param {{ job: number, entire?: boolean, label?: string }} props entire: all tasks of the array with that number
+ * @param {{ job: number, entire?: boolean, failed?: number, label?: string }} props entire: all tasks of the array with
+ *   that number; failed: those that failed, so many
  */
-export function AgainLink({ job, entire = false, label = "" }) {
+export function AgainLink({ job, entire = false, failed = 0, label = "" }) {
   const task = /_(\d+)$/.exec(label)?.[1];
-  const words = task ? `Edit and submit task ${task} again` : "Edit and submit again";
-  return el(
-    "a",
-    { class: "button", href: `#submit?again=${job}${entire ? "&entire=true" : ""}` },
-    words,
-  );
+  const single = task ? `Edit and submit task ${task} again` : "Edit and submit again";
+  const words = failed ? `Submit ${many(failed, "failed task")} again` : single;
+  const part = entire ? "&entire=true" : failed ? "&failed=true" : "";
+  return el("a", { class: "button", href: `#submit?again=${job}${part}` }, words);
+}
+
+/**
+ * What of an array is submitted again, by the address of the form.
+ * @param {URLSearchParams} query
+ */
+export const partOf = (query) => ["entire", "failed"].find((part) => query.get(part)) ?? "";
+
+/**
+ * What the form submits again.
+ * @param {string} part
+ * @param {Pick<api.JobAgain, "id" | "label">} again
+ */
+export function againWords(part, { id, label }) {
+  if (part === "failed") return `failed tasks of array ${id}`;
+  return part ? `array ${id}` : `job ${label}`;
 }
 
 /**

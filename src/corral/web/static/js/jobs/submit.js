@@ -2,7 +2,7 @@
 import { Component, createRef, h } from "../../vendor/preact.mjs";
 import { choice, choicesOf, FreeWords, mailOffers, Offers, offersOf } from "./choices.js";
 import { Draft, secretive } from "./drafts.js";
-import { begunWith, typedOf, wordsOf } from "./resubmission.js";
+import { againWords, begunWith, partOf, typedOf, wordsOf } from "./resubmission.js";
 import { chosenIn, withEnvironment, withImage } from "./script_edits.js";
 import { keyOf, TemplateChoice } from "./templates.js";
 import { call, Latest, refused } from "../lib/server.js";
@@ -64,6 +64,27 @@ const FIRST = [
   "env",
 ];
 const LONGEST_PATTERN = 400;
+
+/** What a field of the form is called. @type {Record<string, string>} */
+const LABELS = {
+  ...{ script: "Script", command: "Command", args: "Arguments", name: "Name", nodes: "Nodes" },
+  ...{ gpus_per_node: "GPUs on each node", gpu_type: "Type of GPU", time: "Time limit" },
+  ...{ ranks_per_node: "Ranks on each node", cpus_per_rank: "CPUs of each rank" },
+  ...{ mem: "Memory on each node", partition: "Partition", account: "Account", qos: "QOS" },
+  ...{ nodelist: "Nodes it must have", exclude: "Nodes it must not have" },
+  ...{ constraint: "Features of its nodes", after: "After these jobs", begin: "Not before" },
+  ...{ mail: "Messages to", licenses: "Licences", exclusive: "No other job on its nodes" },
+  ...{ env: "Environment variables", launcher: "Launcher", workdir: "Folder it runs in" },
+  ...{ requeue: "Start again after a failure", grace: "Time to save and leave" },
+  ...{ checkpoints: "Folder of checkpoints", data: "Data that must be there" },
+  ...{ array: "Tasks of an array", sweep: "Sweep", at_once: "Tasks at once" },
+  ...{ python: "Python environment", container: "Container image" },
+  ...{ mounts: "More mounts in the container", sbatch: "More options of sbatch" },
+  profile: "Profile",
+};
+
+/** @param {string} name */
+export const labelOf = (name) => LABELS[name] ?? name.replaceAll("_", " ");
 
 /**
  * @param {Schema} schema
@@ -462,7 +483,7 @@ class JobForm extends Component {
     return el(
       "label",
       { key: name },
-      name.replaceAll("_", " "),
+      labelOf(name),
       el("small", null, about),
       notes[name] && el("small", { class: "reason" }, notes[name]),
       h(FreeWords, { offered: choicesOf(name, this.props.choices), chosen: this.chosen(name) }),
@@ -520,23 +541,43 @@ class JobForm extends Component {
   }
 }
 
-/** @typedef {"name" | "workdir" | "partition" | "account" | "qos" | "nodes" | "gpus" | "minutes" | "array" | "output" | "mail"} ScriptField */
+/**
+ * @typedef {"name" | "workdir" | "partition" | "account" | "qos" | "nodes" | "gpus" | "memory" |
+ *   "minutes" | "array" | "begin" | "exclusive" | "output" | "mail"} ScriptField
+ */
 /** @typedef {{ [name in ScriptField]: string }} ScriptValues */
 
 /** The fields next to a script, and what their input takes.
  * @type {[keyof ScriptValues, string, InputProps][]} */
 const SCRIPT_FIELDS = [
-  ["name", "Name", { maxLength: 64 }],
+  ["name", "Name", { placeholder: "job", maxLength: 64 }],
   ["workdir", "Folder it runs in", { required: true, pattern: "/.*" }],
-  ["partition", "Partition", { placeholder: "the default one", pattern: "[A-Za-z0-9_.\\-]*" }],
+  ["partition", "Partition", { placeholder: "the default one", pattern: "[A-Za-z0-9_.,\\-]*" }],
   ["account", "Account", { placeholder: "the usual one", pattern: "[A-Za-z0-9_.\\-]*" }],
   ["qos", "QOS", { placeholder: "the account's", pattern: "[A-Za-z0-9_.,\\-]*" }],
-  ["nodes", "Nodes", { type: "number", min: 1 }],
-  ["gpus", "GPUs on each node", { type: "number", min: 0, max: 64 }],
-  ["minutes", "Limit in minutes", { placeholder: "the partition's", type: "number", min: 1 }],
-  ["array", "Tasks of an array", { placeholder: "0-9%4", pattern: "[0-9][0-9,:%\\-]*" }],
-  ["output", "File for the output", { placeholder: "slurm-ID.out", maxLength: 1024 }],
+  ["nodes", "Nodes", { type: "number", placeholder: "1", min: 1 }],
+  [
+    "gpus",
+    "GPUs on each node",
+    { placeholder: "none; 2 or h100:2", pattern: "([A-Za-z][A-Za-z0-9_.\\-]*:)?[0-9]{1,2}" },
+  ],
+  [
+    "memory",
+    "Memory on each node",
+    { placeholder: "the partition's; 16G", pattern: "[1-9][0-9]{0,11}[KMGTkmgt]?" },
+  ],
+  ["minutes", "Time limit in minutes", { placeholder: "the partition's", type: "number", min: 1 }],
+  ["array", "Tasks of an array", { placeholder: "none; 0-9%4", pattern: "[0-9][0-9,:%\\-]*" }],
   ["mail", "Message when it ends or fails, to", { placeholder: "nobody", maxLength: 512 }],
+  ["begin", "Not before", { placeholder: "now; 18:00, tomorrow", maxLength: 64 }],
+  ["exclusive", "Other jobs on its nodes", {}],
+  ["output", "File for the output", { placeholder: "slurm-ID.out", maxLength: 1024 }],
+];
+/** Those that few scripts need, folded. @type {ScriptField[]} */
+const FOLDED = ["begin", "exclusive", "output"];
+const SHARING = [
+  { value: "", words: "as the partition allows" },
+  { value: "yes", words: "none" },
 ];
 
 /**
@@ -555,61 +596,117 @@ export function scriptValues(typed, given, folder) {
 }
 
 /**
- * What is sent of the fields next to a script: only what its own lines do not ask for already.
+ * Whether a field takes the place of what the script's lines ask for: it holds something else.
+ * @param {string} name
+ * @param {ScriptValues} values
+ * @param {api.Directives["fields"]} given
+ */
+const overrides = (name, values, given) =>
+  name in values && values[/** @type {ScriptField} */ (name)].trim() !== (given[name]?.value ?? "");
+
+/**
+ * A field as the API takes it; null where it is empty: the job gets none, or the default.
+ * @type {{ [name in ScriptField]?: (text: string) => object | null }}
+ */
+const SENT = {
+  nodes: (text) => ({ nodes: Number(text) }),
+  minutes: (text) => ({ minutes: Number(text) }),
+  exclusive: () => ({ exclusive: true }),
+  gpus: (text) => {
+    const [count, type] = text.split(":").reverse();
+    if (!Number(count)) return null;
+    return { gpus_per_node: Number(count), ...(type ? { gpu_type: type } : {}) };
+  },
+};
+
+/**
+ * What is sent of the fields next to a script: those that hold something else than its lines ask
+ * for; one that was emptied takes its lines away.
  * @param {string} script
  * @param {ScriptValues} values
  * @param {api.Directives["fields"]} given
  */
 export function scriptBody(script, values, given) {
-  const own = (/** @type {keyof ScriptValues} */ name) =>
-    values[name] && values[name] !== given[name]?.value ? values[name] : "";
-  const [nodes, gpus, minutes] = [own("nodes"), own("gpus"), own("minutes")];
+  /** @type {string[]} */
+  const without = [];
+  /** @type {Record<string, unknown>} */
+  const fields = {};
+  for (const [name] of SCRIPT_FIELDS) {
+    const text = values[name].trim();
+    if (name === "workdir" || !overrides(name, values, given)) continue;
+    const sent = text ? (SENT[name] ?? ((value) => ({ [name]: value })))(text) : null;
+    if (sent) Object.assign(fields, sent);
+    else without.push(name);
+  }
   return {
     script: script.replaceAll("\r\n", "\n"),
-    ...{ name: own("name"), workdir: values.workdir, partition: own("partition") },
-    ...{ account: own("account"), qos: own("qos"), array: own("array"), output: own("output") },
-    ...(own("mail") ? { mail: own("mail") } : {}),
-    ...(nodes ? { nodes: Number(nodes) } : {}),
-    ...(gpus ? { gpus_per_node: Number(gpus) } : {}),
-    ...(minutes ? { minutes: Number(minutes) } : {}),
+    workdir: values.workdir,
+    ...fields,
+    ...(without.length ? { without } : {}),
   };
 }
 
 /**
- * What the #SBATCH lines of the script ask for: what no field has, and what is wrong.
- * @param {{ read: api.Directives }} props
+ * What a field states about the line that asks for the same.
+ * @param {string} name
+ * @param {ScriptValues} values
+ * @param {api.Directives["fields"]} given
  */
-export function DirectiveLines({ read: { others, faults, ignored } }) {
-  if (!others.length && !faults.length && !ignored.length) return null;
+export function lineWords(name, values, given) {
+  const row = given[name];
+  if (!row) return "";
+  return `${overrides(name, values, given) ? "overrides" : "from"} line ${row.line} of the script`;
+}
+
+/** The option of a line: --export of "--export=NONE". @param {string} text */
+const optionIn = (text) => text.match(/^--[\w-]+/)?.[0] ?? text;
+
+/**
+ * @param {string} words
+ * @param {api.ScriptLine[]} lines
+ * @param {boolean} wrong
+ */
+const lineList = (words, lines, wrong) => {
+  if (!lines.length) return null;
   const line = (/** @type {api.ScriptLine} */ { line: number, text }) =>
     el("li", { key: `${number} ${text}` }, `line ${number}: `, el("code", null, text));
+  const props = wrong
+    ? { class: "reason", role: /** @type {const} */ ("alert") }
+    : { class: "dim" };
+  return el("div", props, words, el("ul", null, lines.map(line)));
+};
+
+/**
+ * What the #SBATCH lines of the script ask for: what no field has, and what is wrong.
+ * @param {{ read: api.Directives, values: ScriptValues }} props
+ */
+export function DirectiveLines({ read: { fields, others, faults, sbatch, ignored }, values }) {
+  if (![others, faults, sbatch, ignored].some((lines) => lines.length)) return null;
+  const gone = (/** @type {api.OtherLine} */ line) => overrides(line.field, values, fields);
+  const same = (/** @type {api.ScriptLine} */ one) => (/** @type {api.ScriptLine} */ other) =>
+    one.line === other.line && optionIn(one.text) === optionIn(other.text);
+  const counts = others.filter((line) => !gone(line) && !sbatch.some(same(line)));
+  const bySbatch = sbatch.map(
+    (row) => others.find(same(row)) ?? { ...row, text: optionIn(row.text) },
+  );
   return el(
     "div",
     null,
+    lineList(
+      "These lines cannot be carried over. Change or remove them, or submit with sbatch on a login node.",
+      faults,
+      true,
+    ),
+    lineList("Slurm ignores these lines: they are behind the first command.", ignored, true),
+    lineList("Also asked for by the script:", counts, false),
+    lineList("Overridden by a field below:", others.filter(gone), false),
     faults.length
-      ? el(
-          "div",
-          { class: "reason", role: "alert" },
-          "These lines cannot be carried over. Change or remove them, or submit with sbatch on a login node.",
-          el("ul", null, faults.map(line)),
-        )
-      : null,
-    ignored.length
-      ? el(
-          "div",
-          { class: "reason", role: "alert" },
-          "Slurm ignores these lines: they are behind the first command.",
-          el("ul", null, ignored.map(line)),
-        )
-      : null,
-    others.length
-      ? el(
-          "div",
-          { class: "dim" },
-          "Also asked for by the script:",
-          el("ul", null, others.map(line)),
-        )
-      : null,
+      ? null
+      : lineList(
+          "It is submitted by sbatch, as you: Slurm's REST API does not take these lines.",
+          bySbatch,
+          false,
+        ),
   );
 }
 
@@ -698,7 +795,10 @@ export function ScriptEnvironment({ script, containers, environments, edit }) {
 }
 
 /** @type {api.Directives} */
-const NOTHING = { fields: {}, others: [], faults: [], ignored: [], jobs: null, at_once: null };
+const NOTHING = {
+  ...{ fields: {}, others: [], faults: [], sbatch: [], ignored: [] },
+  ...{ jobs: null, at_once: null },
+};
 const TYPED_MS = 250;
 
 /**
@@ -764,7 +864,7 @@ class ScriptForm extends Component {
   look = () => {
     const { script, typed } = this.state;
     /** @type {Promise<api.Directives>} */
-    const answer = call("jobs/directives", { script, array: typed.array ?? "" });
+    const answer = call("jobs/directives", { script, fields: typed });
     return this.newest.take(answer, (read) => this.setState({ read }), complain);
   };
 
@@ -864,7 +964,6 @@ class ScriptForm extends Component {
       /** @type {{ currentTarget: HTMLInputElement | HTMLSelectElement }} */ { currentTarget },
     ) => {
       this.changed({ typed: { ...this.state.typed, [name]: currentTarget.value } });
-      if (name !== "array") return;
       clearTimeout(this.wait);
       this.wait = setTimeout(this.look, TYPED_MS);
     };
@@ -872,21 +971,24 @@ class ScriptForm extends Component {
     const invalid = fault ? marked : {};
     const offered = choicesOf(name, this.props.choices);
     if (offered) return choice({ name, onInput, ...invalid }, offered, values[name]);
+    if (name === "exclusive") return choice({ name, onInput, ...invalid }, SHARING, values[name]);
     const list = this.offers(name).length ? { list: `offers-${name}` } : {};
-    const all = { name, autocomplete: "off", value: values[name], onInput, ...props };
+    // A line may have what sbatch takes and no field does; it is checked where it is typed.
+    // Not undefined: Preact leaves an attribute of "", which no value matches.
+    const free = !props.pattern || overrides(name, values, this.state.read.fields);
+    const typed = free ? {} : { pattern: ".*" };
+    const all = { name, autocomplete: "off", value: values[name], onInput, ...props, ...typed };
     return el("input", /** @type {InputProps} */ ({ ...all, ...list, ...invalid }));
   }
 
-  fields() {
+  /** @param {boolean} folded those of "More" */
+  fields(folded) {
     const { read, typed } = this.state;
     const values = scriptValues(typed, read.fields, this.folder);
     const { atField } = placedFaults(this.state.faults, values, read);
-    return SCRIPT_FIELDS.map((row) => {
+    return SCRIPT_FIELDS.filter(([name]) => FOLDED.includes(name) === folded).map((row) => {
       const [name, label] = row;
-      const given = read.fields[name];
-      const overridden = given && values[name] && values[name] !== given.value;
-      const about =
-        given && `${overridden ? "overrides" : "from"} line ${given.line} of the script`;
+      const about = lineWords(name, values, read.fields);
       const fault = atField[name];
       return el(
         "label",
@@ -894,11 +996,22 @@ class ScriptForm extends Component {
         label,
         about && el("small", null, about),
         h(FreeWords, { offered: choicesOf(name, this.props.choices), chosen: values[name] }),
-        this.input(row, values, fault),
         h(Offers, { name, offers: this.offers(name), cut: false }),
+        this.input(row, values, fault),
         fault && el("small", { class: "fault", id: `script-fault-${name}` }, fault),
       );
     });
+  }
+
+  /** The fields that few need; open where one of them holds something. @param {ScriptValues} values */
+  more(values) {
+    const used = FOLDED.some((name) => values[name] || this.state.faults[name]);
+    return el(
+      "details",
+      { open: used || undefined },
+      el("summary", null, "More"),
+      el("div", { class: "fields" }, this.fields(true)),
+    );
   }
 
   render() {
@@ -909,8 +1022,8 @@ class ScriptForm extends Component {
     const blocked = sending || read.faults.length > 0;
     const edit = (/** @type {string} */ text) => this.edited(text);
     const about =
-      "It goes to Slurm with your own token, exactly as it is here. The fields below hold what " +
-      "its #SBATCH lines ask for; one that you change overrides its line.";
+      "It goes to Slurm as you. The fields below hold what its #SBATCH lines ask for; one that you " +
+      "change overrides its line, one that you empty takes it away.";
     return el(
       "form",
       { onSubmit: this.send },
@@ -925,14 +1038,15 @@ class ScriptForm extends Component {
         "aria-label": "Batch script",
       }),
       h(Notes, { notes: Object.values(this.again?.notes ?? {}) }),
-      h(DirectiveLines, { read }),
+      h(DirectiveLines, { read, values }),
       h(Refusal, { wrong: wrong || left.join("; "), lines: atLine }),
       el(
         "div",
         { class: "fields" },
-        this.fields(),
+        this.fields(false),
         h(ScriptEnvironment, { script, containers: form.containers, environments, edit }),
       ),
+      this.more(values),
       h(JobCount, { shown: read }),
       h(Unkept, { what: this.unkept ? "the script" : "" }),
       el(
@@ -987,8 +1101,9 @@ export class SubmitCard extends Component {
       const { mode: by, template } = this.state;
       const again = String(this.props.again?.id ?? "");
       const entire = this.props.query.get("entire") ?? "";
-      const chosen = { again, entire, by, template: template ? keyOf(template) : "" };
-      const usual = { again: "", entire: "", by: this.usual, template: "" };
+      const failed = this.props.query.get("failed") ?? "";
+      const chosen = { again, entire, failed, by, template: template ? keyOf(template) : "" };
+      const usual = { again: "", entire: "", failed: "", by: this.usual, template: "" };
       keepAddress(addressOf("submit", chosen, usual));
     });
   }
@@ -1000,8 +1115,8 @@ export class SubmitCard extends Component {
    */
   draft(form) {
     const { me, again, query } = this.props;
-    const entire = query.get("entire") ? " entire" : "";
-    return new Draft(me.user, `${form} ${again?.id ?? ""}${entire}`.trim());
+    const part = partOf(query);
+    return new Draft(me.user, `${form} ${again?.id ?? ""}${part && ` ${part}`}`.trim());
   }
 
   /** @param {Draft<any>} draft */
@@ -1078,8 +1193,7 @@ export class SubmitCard extends Component {
   render() {
     const { form, me, again } = this.props;
     const draft = this.draft("script");
-    const what =
-      again && (this.props.query.get("entire") ? `array ${again.id}` : `job ${again.label}`);
+    const what = again && againWords(partOf(this.props.query), again);
     const title = what ? `Submit ${what} again` : "Submit a job";
     return card(
       title,
@@ -1104,7 +1218,8 @@ export class SubmitCard extends Component {
 export function SubmitPage({ me, query }) {
   const job = encodeURIComponent(query.get("again") ?? "");
   /** @returns {Promise<[api.JobForm, api.JobAgain | null]>} */
-  const entire = query.get("entire") ? "?entire=true" : "";
+  const part = partOf(query);
+  const entire = part && `?${part}=true`;
   const load = () =>
     Promise.all([call("jobs/form"), job ? call(`jobs/${job}/again${entire}`) : null]);
   const view = (/** @type {[api.JobForm, api.JobAgain | null]} */ [form, again]) =>

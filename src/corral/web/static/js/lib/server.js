@@ -2,8 +2,9 @@
 /** @import { Failure } from "../api.js" */
 
 // The session's second secret, next to its cookie. The storage is this origin's, so that it goes to
-// no other port of the host, as cookies do; all tabs share it.
-const SECRET = "session";
+// no other port of the host, as cookies do; all tabs share it. Pages below other paths have their own.
+const FOLDER = typeof location === "undefined" ? "/" : location.pathname.replace(/[^/]*$/, "");
+const SECRET = FOLDER === "/" ? "session" : `session ${FOLDER}`;
 let kept = "";
 
 /** @param {string} text */

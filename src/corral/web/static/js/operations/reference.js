@@ -119,10 +119,13 @@ const Parameters = ({ parameters }) =>
 const defaultWords = ({ default: value }) =>
   value === undefined ? ", optional" : `, default ${JSON.stringify(value)}`;
 
+/** Where the page is, without the last slash; a proxy may show it below a path. */
+const pageAddress = () => location.origin + location.pathname.replace(/\/[^/]*$/, "");
+
 /** The example with what its variables stand for. @param {Described} about */
 const exampleOf = (about) =>
   about["x-codeSamples"]?.[0]?.source
-    .replaceAll("$page", location.origin)
+    .replaceAll("$page", pageAddress())
     .replaceAll('"$json"', "'Content-Type: application/json'");
 
 /** @param {{ operation: Operation, open: boolean, toggle: (open: boolean) => void }} props */
@@ -228,7 +231,7 @@ export class ReferenceView extends Component {
             "; in the examples that header is in the file ci.header. ",
             el("a", { href: "#tokens" }, "Tokens"),
             ". The same for programs: ",
-            el("code", null, `${location.origin}/api/openapi.json`),
+            el("code", null, `${pageAddress()}/api/openapi.json`),
           ),
           el("input", {
             type: "search",
