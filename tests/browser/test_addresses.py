@@ -61,7 +61,7 @@ CASES = {
         r"#cluster\?filter=node1&by=state",
     ),
     "table": Case(
-        "cluster/cluster.js", "cluster", ".node",
+        "cluster/cluster.js", "cluster", "input[type=search]",
         (select("[aria-label='Show nodes']", "table"), click("th button[data-key='by CPUs']"),
          click("button[data-key='fold']")),
         r"#cluster\?view=table&order=-CPUs&fold=alike",
