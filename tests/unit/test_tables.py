@@ -475,7 +475,7 @@ NO_TABLES = {
         "prove/advice/run_file.py: SOURCES",
         "prove/compare.py: LESS", "prove/compare.py: MORE", "web/figures.py: OF_A_JOB",
         "web/figures.py: OF_NODES", "web/history.py: QUESTIONS", "web/history.py: SPANS",
-        "web/scheduler_metrics.py: VALUES",
+        "web/scheduler_metrics.py: VALUES", "web/slurm/node_gpus.py: _VALUES",
     },
     "addresses, columns and colours of Corral's own page": {
         "web/static/js/cluster/gantt.js: STEPS", "web/static/js/nodes/heat.js: SCALES",
@@ -501,7 +501,7 @@ NO_TABLES = {
         "prove/fabric/transport.py: NETWORKS", "providers/paperspace/calls.py: STATES",
         "slurm/adopt/rules/setup.py: _COPIES",
         "slurm/adopt/source.py: _SUFFIXES", "slurm/diagnostics.py: _SECTIONS",
-        "web/static/js/logs/logtext.js: INKS",
+        "web/static/js/logs/logtext.js: INKS", "web/users/private_data.py: EVERYTHING",
         "web/static/js/logs/logtext.js: STYLES",
     },
     "names that code imports, each with its sentence for the reference": {

@@ -66,14 +66,10 @@ def test_errors_of_gpus_are_known_without_nvidias_exporter(tmp_path: Path) -> No
         "1, GPU-b, 92, 9419, 143771, 61, 659.55, 3, 00000000:C1:00.0",
         "2, GPU-c, 92, 9419, 143771, 61, 659.55, [N/A], 00000001:81:00.0",
     ]
-    kernel = "\n".join(
-        [
-            XID.format(31), XID.format(31), XID.format(79),
-            XID.format(48).replace("81:00", "c1:00"),
-            "[  84.0] python3[7]: segfault at 0 in NVRM: Xid (PCI:0000:81:00): 95, pid=1",
-            "[  85.0] usb 1-1: new device",
-        ]
-    )  # fmt: skip
+    lines = [XID.format(number) for number in (31, 31, 79)]
+    lines += [XID.format(48).replace("81:00", "c1:00")]
+    lines += ["[  84.0] python3[7]: segfault at 0 in NVRM: Xid (PCI:0000:81:00): 95, pid=1"]
+    kernel = "\n".join([*lines, "[  85.0] usb 1-1: new device"])
     a, b, c = ('gpu="0",uuid="GPU-a"', 'gpu="1",uuid="GPU-b"', 'gpu="2",uuid="GPU-c"')
     assert errors_of(tmp_path, rows, kernel) == [
         f"corral_gpu_ecc_uncorrected{{{a}}} 0",

@@ -441,9 +441,8 @@ def test_a_job_in_view_is_new_without_a_complete_list(
         poller.keep_new([5, 999_999])
         await poller.poll()
         assert rest.lists == lists
-        assert (poller.now.jobs[5].priority, poller.now.jobs[5].reason) == (
-            77, "QOSMaxJobsPerUserLimit",
-        )  # fmt: skip
+        assert poller.now.jobs[5].priority == 77
+        assert poller.now.jobs[5].reason == "QOSMaxJobsPerUserLimit"
         assert poller.now.jobs[1].name != "renamed", "nobody looks at it"
         assert not rest.asked["GET /slurm/v0.0.42/job/999999"], "this user's jobs do not have it"
         revision = poller.now.jobs_rev

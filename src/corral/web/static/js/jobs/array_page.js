@@ -47,7 +47,8 @@ export const pointWords = (sweep, task) =>
 export function tallyOf({ array: { counts } }) {
   const sum = (/** @type {(kind: string) => boolean} */ has) =>
     counts.reduce((total, { kind, count }) => total + (has(kind) ? count : 0), 0);
-  const [bad, waiting] = ["bad", "warn"].map((own) => sum((kind) => kind === own));
+  const bad = sum((kind) => kind === "bad");
+  const waiting = sum((kind) => kind === "warn");
   return { bad, waiting, going: sum((kind) => kind === "busy" || kind === "mix") };
 }
 
