@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -73,6 +74,17 @@ class Site:
     def controllers(self) -> tuple[str, ...]:
         """The nodes that run slurmctld: the controller, and its backup where there is one."""
         return controllers_of(self.spec)
+
+    def ip_address(self, node: str) -> str:
+        """The IP address of a node; where the file has a name, the one it has.
+
+        For what takes no names: exports of NFS, IMEX.
+        """
+        declared = self.addresses[node]
+        try:
+            return str(ipaddress.ip_address(declared))
+        except ValueError:
+            return self.facts[node].address or declared
 
     @cached_property
     def compute(self) -> tuple[Node, ...]:

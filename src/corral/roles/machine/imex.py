@@ -6,7 +6,6 @@ kept apart by channels ("NVLink domain wide", IMEX guide, Deployment Models).
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Final
 
 from corral.roles.inventory import Site
@@ -46,22 +45,13 @@ def on_nodes(site: Site) -> tuple[Share, ...]:
         Desired(
             tuple(node.name for node in rack),
             (
-                File(NODES, "".join(f"{_address(site, node.name)}\n" for node in rack)),
+                File(NODES, "".join(f"{site.ip_address(node.name)}\n" for node in rack)),
                 Service(UNIT, (NODES,), impact=Impact.DRAIN),
             ),
         )
         for rack in racks(site)
     )
     return (Share(desired, title="NVLink between machines (NVIDIA IMEX)"),) if desired else ()
-
-
-def _address(site: Site, node: str) -> str:
-    """The node's IP address, which IMEX takes; where the file has a name, the one it has."""
-    declared = site.addresses[node]
-    try:
-        return str(ipaddress.ip_address(declared))
-    except ValueError:
-        return site.facts[node].address or declared
 
 
 def slurm_conf(site: Site) -> Contribution:

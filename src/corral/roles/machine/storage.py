@@ -7,7 +7,6 @@ mounts; no other node mounts again.
 
 from __future__ import annotations
 
-import ipaddress
 import uuid
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -135,7 +134,7 @@ def exported(site: Site) -> tuple[Share, ...]:
     gates: list[Gate] = []
     for server in serving:
         folders = [s for s in nfs if s.server == server]
-        clients = tuple(_address(site, n) for n in mine if n != server)
+        clients = tuple(site.ip_address(n) for n in mine if n != server)
         exports = tuple(
             Export(s.path or "", clients, _fsid(site, s), s.root_squash) for s in folders
         )
@@ -187,7 +186,7 @@ def _mounts(site: Site, nfs: list[Storage], node: str) -> tuple[Mount, ...]:
     for storage in nfs:
         path = storage.path or ""
         if storage.server != node:
-            server = _address(site, storage.server or "")
+            server = site.ip_address(storage.server or "")
             host = f"[{server}]" if ":" in server else server
             mounts.append(Mount(f"{host}:{path}", storage.mount, _options(site, node)))
         elif path != storage.mount:
@@ -200,15 +199,6 @@ def _options(site: Site, node: str) -> str:
     options = NFS_OPTIONS
     kernel = tuple(int(part) for part in site.facts[node].kernel.split(".")[:2] if part.isdigit())
     return options + (f",nconnect={NCONNECT}" if kernel >= NCONNECT_SINCE else "")
-
-
-def _address(site: Site, node: str) -> str:
-    """The address a node is known by; a number where there is one: exports name no names."""
-    declared = site.addresses[node]
-    try:
-        return str(ipaddress.ip_address(declared))
-    except ValueError:
-        return site.facts[node].address or declared
 
 
 def _fsid(site: Site, storage: Storage) -> str:

@@ -143,7 +143,6 @@ class DriverPart:
 
     @property
     def id(self) -> str:
-        """``packages:<name>``."""
         return f"packages:{self.name}"
 
     @property
