@@ -26,6 +26,22 @@ def desk() -> Iterator[Desk]:
         yield made
 
 
+STATES = {
+    "node_states": {"idle": 20, "mixed": 12, "allocated": 30, "idle+drain": 2},
+    "job_states": {"running": 38, "pending": 120, "completing": 1, "failed": 3},
+}
+
+
+def _series(grid: Grid, what: str, state: str, height: float) -> dict[str, Any]:
+    """Values of a sum, or of one state."""
+    values = [
+        [at, str(height * (1 + 0.03 * math.sin(n / 20)))]
+        for n, at in enumerate(grid.times)
+        if what == "power" or not 120 <= n < 144
+    ]
+    return {"metric": {"state": state} if state else {}, "values": values}
+
+
 class Past(Metrics):
     """Prometheus of a busy cluster; slurmctld was away for a tenth of the time."""
 
@@ -40,20 +56,14 @@ class Past(Metrics):
             raise CorralError(Code.UNREACHABLE, "Prometheus does not answer")
         grid = Grid.of(span, NOW)
         heights = (62, 64, 2, 440, 512, 401, 5200, 8192, 38, 120, 262_000, 390_000)
+        plain = zip(heights, (row for row in QUESTIONS if row[1]), strict=True)
+        sizes = [({"": height}, what) for height, (what, _, _) in plain]
+        sizes += [(STATES[what], what) for what, name, _ in QUESTIONS if not name]
         answers = [
-            [
-                {
-                    "metric": {},
-                    "values": [
-                        [at, str(height * (1 + 0.03 * math.sin(n / 20)))]
-                        for n, at in enumerate(grid.times)
-                        if what == "power" or not 120 <= n < 144
-                    ],
-                }
-            ]
-            if not self.without or what not in self.without
+            [_series(grid, what, state, height) for state, height in by_state.items()]
+            if what not in self.without.split()
             else []
-            for height, (what, _, _) in zip(heights, QUESTIONS, strict=True)
+            for by_state, what in sizes
         ]
         return {"from": "prometheus", **history.curves(grid, answers)}
 
@@ -64,11 +74,14 @@ def test_hour_day_and_week(window: Any, desk: Desk) -> None:
         foreign: list[str] = []
         page.on("request", lambda r: foreign.append(r.url) if "9090" in r.url else None)
         page.wait_for_selector(".trends .curve canvas")
-        assert page.locator(".trends .curve").count() == 5
         titles = page.locator(".trends figcaption").all_inner_texts()
-        assert titles == ["Nodes", "GPUs", "CPUs", "Jobs", "Power, kW"]
-        label = page.locator(".trends .curve").nth(4).get_attribute("aria-label")
+        assert titles == [
+            *("Nodes", "Nodes by state", "GPUs", "CPUs", "Jobs", "Jobs by state", "Power, kW")
+        ]
+        label = page.locator(".trends .curve").last.get_attribute("aria-label")
         assert "nodes 3" in label
+        states = page.locator(".trends .curve").nth(1).get_attribute("aria-label")
+        assert all(word in states for word in ("idle ", "mixed ", "allocated ", "drained "))
         assert page.locator("text=Since this page was opened").count() == 0
         for span in ("week", "hour"):
             page.click(f".trends button[data-key={span}]")
@@ -97,8 +110,8 @@ def test_a_cluster_without_gpus_has_the_curve_of_its_cpus(window: Any, desk: Des
     with tab(window, desk) as page:
         page.wait_for_selector(".trends .curve canvas")
         titles = page.locator(".trends figcaption").all_inner_texts()
-        assert titles == ["Nodes", "CPUs", "Jobs"]
-        label = page.locator(".trends .curve").nth(1).get_attribute("aria-label") or ""
+        assert titles == ["Nodes", "Nodes by state", "CPUs", "Jobs", "Jobs by state"]
+        label = page.locator(".trends .curve").nth(2).get_attribute("aria-label") or ""
         assert "all 8" in label
         assert "allocated 5" in label
 
