@@ -71,8 +71,8 @@ async def nccl(ctx: ProveContext) -> Judgement:
     wide = [b for b in batches(real) if len(b.nodes) * gpus_of_each(ctx, b) > 1]
     if not wide:
         several = sum(len(_gpus(ctx, node)) for node in real) > 1
-        one = "core for its GPUs" if several else "GPU between them"
-        return skipped(f"the free nodes have one {one}: there is nobody to send to")
+        single = "core for its GPUs" if several else "GPU between them"
+        return skipped(f"the free nodes have one {single}: there is nobody to send to")
     judged: list[Judgement] = []
     for batch in wide:
         script = script_of(ctx, batch, gpus_of_each(ctx, batch))

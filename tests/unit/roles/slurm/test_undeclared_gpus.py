@@ -156,5 +156,5 @@ def test_a_group_that_declares_no_gpu_gives_jobs_none() -> None:
         here = site(apart(), slurm=slurm)
         facts = {**here.facts, "b0": replace(here.facts["b0"], gpus=gpus(1))}
         written = files(replace(here, facts=facts))
-        found = lines(written["/etc/slurm/gres.conf"], "b0", "withheld")
-        assert [line[: len(line) - len("Flags=explicit")] for line in found] == expected
+        rows = lines(written["/etc/slurm/gres.conf"], "b0", "withheld")
+        assert [line[: len(line) - len("Flags=explicit")] for line in rows] == expected

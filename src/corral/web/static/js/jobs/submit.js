@@ -683,8 +683,8 @@ const lineList = (words, lines, wrong) => {
 export function DirectiveLines({ read: { fields, others, faults, sbatch, ignored }, values }) {
   if (![others, faults, sbatch, ignored].some((lines) => lines.length)) return null;
   const gone = (/** @type {api.OtherLine} */ line) => overrides(line.field, values, fields);
-  const same = (/** @type {api.ScriptLine} */ one) => (/** @type {api.ScriptLine} */ other) =>
-    one.line === other.line && optionIn(one.text) === optionIn(other.text);
+  const same = (/** @type {api.ScriptLine} */ line) => (/** @type {api.ScriptLine} */ other) =>
+    line.line === other.line && optionIn(line.text) === optionIn(other.text);
   const counts = others.filter((line) => !gone(line) && !sbatch.some(same(line)));
   const bySbatch = sbatch.map(
     (row) => others.find(same(row)) ?? { ...row, text: optionIn(row.text) },
