@@ -368,7 +368,7 @@ def test_a_terminal_in_ones_own_job_and_in_no_other(alice: Laptop, bob: Laptop) 
         text = 'echo "job=$SLURM_JOB_ID on=$(hostname -s) user=$(id -un)"; exit\n'
         shown = alice.typed(text, "attach", job)
         assert f"job={job} on=node1 user=alice" in shown, shown
-        refused = bob.corral("attach", job)
+        refused = bob.corral("attach", job, "--json")
         assert refused.returncode != 0
         assert "alice's" in refused.stderr, refused.stderr
     finally:
