@@ -15,7 +15,7 @@ from collections.abc import Collection, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
@@ -262,11 +262,13 @@ def _values(batch: Script) -> dict[FieldName, str]:
 def submission_of(batch: Script) -> Submission:
     """A script as it goes to Slurm: with a line for each field that is filled in."""
     values = _values(batch)
-    gone = {*values, *batch.without} | ({"gpus"} if batch.gpus_per_node == 0 else set())
+    gone: set[FieldName] = {*values, *batch.without}
+    if batch.gpus_per_node == 0:
+        gone.add("gpus")
     folder = given_by(batch.script).get("workdir")
     if folder is None or folder.value != batch.workdir:
         gone.add("workdir")
-    script = overridden(batch.script, cast("set[FieldName]", gone))
+    script = overridden(batch.script, gone)
     lines = [_line(name, value) for name, value in values.items()]
     behind = max((option.line for option in directives(batch.script)), default=0)
     script = with_lines(script, lines, behind)
@@ -410,7 +412,9 @@ def _without_lines(read: dict[str, Any]) -> dict[str, Any]:
 def _judged(draft: Draft, version: int | None) -> dict[str, Any]:
     given = given_by(draft.script)
     values = {name: row.value for name, row in given.items()}
-    changed = {name for name, value in draft.fields.items() if value != values.get(name, "")}
+    changed: set[FieldName] = {
+        name for name, value in draft.fields.items() if value != values.get(name, "")
+    }
     if "workdir" not in given:
         changed.add("workdir")  # a script always goes with a folder
     script = overridden(draft.script, changed)
