@@ -207,14 +207,7 @@ async def login(
             HOST_KEY_CHANGED; NOT_FOUND, the host is not a login node of a cluster of Corral's;
             MISSING_TOOL, it has no commands of Slurm; PARSE_FAILED.
     """
-    user = address.user or (client.user if client else "")
-    host = address.host or (client.host if client else "")
-    if not user or not host:
-        raise CorralError(
-            Code.USAGE,
-            "no host given" if user else "no user given",
-            hint="corral login USER@HOST, with your account on the cluster",
-        )
+    user, host = _who_and_where(address, client)
     client = client and _entered_by(client, host)
     key = str(_identity(identity)) if identity else ""
     with tempfile.TemporaryDirectory(prefix="corral-login-") as folder:
@@ -249,6 +242,23 @@ async def login(
     profile = profile.model_copy(update={"login_nodes": others})
     await asyncio.to_thread(profiles.keep, profile, keys)
     return LoggedIn(profile, (*notes, *missing))
+
+
+def _who_and_where(address: Address, client: ClientFile | None) -> tuple[str, str]:
+    """User and host of a login.
+
+    Raises:
+        CorralError: USAGE, one of them is given nowhere.
+    """
+    user = address.user or (client.user if client else "")
+    host = address.host or (client.host if client else "")
+    if not user or not host:
+        raise CorralError(
+            Code.USAGE,
+            "no host given" if user else "no user given",
+            hint="corral login USER@HOST, with your account on the cluster",
+        )
+    return user, host
 
 
 def _entered_by(client: ClientFile, host: str) -> ClientFile:
