@@ -313,7 +313,9 @@ umount "$2"
         "zcat >/root/quota.img && mkdir -p /mnt/quota && "
         "mount -o loop /root/quota.img /mnt/quota && mount --bind /mnt/quota/alice {jobs}"
     )
-    put = lab.run(lab.controller, sh(script, jobs=jobs), stdin=gzip.compress(image.read_bytes()))
+    put = lab.run(
+        lab.controller, sh(script, jobs=jobs), stdin=gzip.compress(image.read_bytes(), mtime=0)
+    )
     assert put.ok, put.tail
     yield
     lab.run(lab.controller, sh("umount {jobs}; umount /mnt/quota; rm /root/quota.img", jobs=jobs))

@@ -16,6 +16,8 @@ from typing import Final
 
 SUFFIXES: Final = "KMGTP"
 """Powers of 1024, in their order (``convert_num_unit`` of Slurm's slurm_protocol_api.c)."""
+MEMORY: Final = r"[1-9][0-9]{0,11}[KMGTkmgt]?"
+"""A pattern of sizes as --mem takes them, above 0; without a suffix MiB."""
 _SIZE: Final = re.compile(rf"([0-9]{{1,15}}(?:\.[0-9]{{1,6}})?)([{SUFFIXES}]?)")
 
 

@@ -12,7 +12,8 @@
 # deleted (save_all_state in its proc_req.c, 22.05 to 26.05): here one without nodes, made for it.
 people_saved() (
   conf=/etc/slurm/slurm.conf part=PartitionName=corral-writes-state
-  [ "$(grep -c '^SlurmctldHost=' "$conf")" -gt 1 ] || exit 0
+  hosts=$(grep -c '^SlurmctldHost=' "$conf" 2>/dev/null)
+  [ "${hosts:-0}" -gt 1 ] || exit 0
   file=$(sed -n 's/^StateSaveLocation=//p' "$conf")/assoc_mgr_state
   before=$(stat -c %y "$file" 2>/dev/null)
   timeout 30 scontrol create "$part" State=DOWN Hidden=YES || : # one of a run that was killed is there already

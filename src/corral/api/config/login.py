@@ -19,6 +19,7 @@ from corral.hosts.openssh import OpenSSH, control_dir
 from corral.hosts.quote import sh
 from corral.hosts.target import SSH_PORT, SshTarget
 from corral.hosts.transport import Transport, check
+from corral.inspect import machine
 from corral.inspect.question import inquiry
 from corral.inspect.slurm import (
     CLIENT,
@@ -300,13 +301,14 @@ async def _through(spec: ClientSpec, name: str) -> LoginNode | None:
     own, target = spec.profile.node, provider.ssh_target(name)
     entry = OpenSSH(own, provider.ssh_target(own), control_dir(), shared=False)
     node = OpenSSH(name, target, control_dir(), shared=False)
-    address = sh("getent ahostsv4 {n} | awk 'NR == 1 {{ print $1 }}'", n=name)
+    named = machine.names((name,))
     try:
-        answer = await entry.run(address, timeout=LOGIN_S)
+        result = await entry.run(named.shell, timeout=LOGIN_S)
         await node.run(sh(":"), timeout=LOGIN_S)
     except CorralError:
         return None
-    host = answer.stdout.strip()
+    known = named.parse(result.stdout).get(name, machine.Resolved())
+    host = str(known.addresses[0]) if known.addresses else ""
     keys = tuple(line.partition(" ")[2] for line in target.pinned(name))
     return LoginNode(node=name, host=host, host_keys=keys) if host and keys else None
 

@@ -34,7 +34,7 @@ from corral.slurm.directives import (
     with_lines,
 )
 from corral.slurm.rest.write import Submission, faults_of
-from corral.slurm.tres import asked
+from corral.slurm.tres import MEMORY, asked
 from corral.web import schemas
 from corral.web.routes.jobs import audited, own_commands
 from corral.web.slurm.commands import ByCommands
@@ -81,7 +81,6 @@ _SAME: Final = frozenset(
 )
 """Options whose value is the field's."""
 MAIL_TYPE: Final = "END,FAIL"
-_SIZE: Final = r"[1-9][0-9]{0,11}[KMGTkmgt]?"
 _TIME: Final = (
     r"(?:(?:now|today|tomorrow|midnight|noon|elevenses|fika|teatime)[A-Za-z0-9:+ ]*"
     r"|[0-9]+[:/-][0-9][0-9A-Za-z:/ -]*)"
@@ -134,7 +133,7 @@ class Script(BaseModel):
         description="Of these GPUs: h100.",
     )
     memory: str = Field(
-        default="", pattern=rf"^({_SIZE})?$", description="On each node: 16G; without a unit MiB."
+        default="", pattern=rf"^({MEMORY})?$", description="On each node: 16G; without a unit MiB."
     )
     minutes: int | None = Field(default=None, ge=1, le=525_600, strict=True)
     begin: str = Field(
@@ -203,7 +202,7 @@ def field_of(option: Directive) -> tuple[FieldName, str] | None:
         held = str(nodes[0])
     elif name in {"gpus-per-node", "gres"} and (gpus := asked(value, named=name == "gres")):
         held = f"{gpus[1]}:{gpus[0]}" if gpus[1] else str(gpus[0])
-    elif name == "mem" and re.fullmatch(_SIZE, value):
+    elif name == "mem" and re.fullmatch(MEMORY, value):
         held = value
     elif name == "time":
         held = _minutes(value)

@@ -108,7 +108,7 @@ def test_features_agree_with_the_tables_that_are_made_from_slurms_source() -> No
          "feature: sackd\n  since: 23.11",
          "features.yaml:38:3: 10.since: Value error, not a release in quotes"),
         ("features", tuple[FeatureRow, ...], "- feature: metrics", "- feature: metric",
-         "features.yaml:76:3: 23.feature: Input should be"),
+         "features.yaml:79:3: 24.feature: Input should be"),
         ("releases", tuple[ReleaseRow, ...], "use: written", "use: writes",
          "releases.yaml:10:22: 2.use: Input should be"),
         ("releases", tuple[ReleaseRow, ...], "['21.08', '20.11']", "['21.08', '20-11']",
