@@ -158,9 +158,10 @@ def withheld(lab: Lab) -> None:
     machine.corral(row, "plan", path, "--diff")
     shown(machine.corral(row, "up", path, "--yes"))
     run = ("run", "--cluster", path)
-    for words in ((), ("--sbatch=--exclusive",), ("--sbatch=--gres=withheld:1",), ("-G", "1")):
+    for words in ((), ("--sbatch=--exclusive",), ("-G", "1")):
         shown(machine.corral(row, *run, *words, "--", "sh", "-c", OPEN))
-    script = "cat /etc/slurm/gres.conf; scontrol show node node0 | grep -i gres"
+    script = "cat /etc/slurm/gres.conf; scontrol show node node0 | grep -i gres; "
+    script += "cd /tmp; runuser -u alice -- srun --gres=withheld:1 nvidia-smi -L 2>&1"
     shown(lab.record.command(row, "what Slurm has", machine.node(HERE, "node0", script)))
     file.write_text(declared)
     shown(machine.corral(row, "up", path, "--yes"))
@@ -291,7 +292,9 @@ def figures(lab: Lab) -> None:
     if not lab.gpus:
         return
     row = f"{HERE}-figures"
-    shown(lab.record.command(row, "a job", training.job(inner, HERE, 350, "--name", "measured")))
-    inner.machine.node(HERE, "node0", MAKE, timeout=180)
-    inner.machine.node(HERE, "node0", "dpkg -i /kit/tools/*.deb")
-    in_container(inner, HERE)
+    # A job of less than five minutes has no figure (inspect.jobs.LEAST_STEPS).
+    shown(lab.record.command(row, "a job", training.job(inner, HERE, 4900, "--name", "measured")))
+    if lab.files:
+        inner.machine.node(HERE, "node0", MAKE, timeout=180)
+        inner.machine.node(HERE, "node0", "dpkg -i /kit/tools/*.deb")
+        in_container(inner, HERE)
