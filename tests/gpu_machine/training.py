@@ -59,7 +59,7 @@ def job(lab: Lab, name: str, steps: int, *words: str, checkpoint: int = 100_000)
     python = ("--python", PYTHON) if lab.gpus else ()
     argv = ["corral", "run", f"/kit/tree/{SCRIPT}", "--cluster", f"/root/{name}.yaml", "-G", "1"]
     argv += ["--launcher", "torchrun", *python, *words, "--"]
-    return lab.machine.inside(*argv, *options(steps, "/shared/text", checkpoint), timeout=300)
+    return lab.machine.inside(*argv, *options(steps, "/shared/text", checkpoint), timeout=500)
 
 
 def rounds(lab: Lab, name: str) -> None:
