@@ -1,6 +1,6 @@
 """Runs a command in a separate terminal and draws what it left on the screen as SVG.
 
-    .venv/bin/python .ci/record.py docs/img/demo.svg -- ./demo
+    .venv/bin/python .ci/record.py --last 26 docs/img/demo.svg -- ./demo
 
 Progress is drawn over itself by cursor moves, so the output goes through a small terminal: the
 picture shows what a person sees at the end, nothing is made up. Ends with the command's status.
@@ -181,6 +181,7 @@ def main() -> int:
     parser.add_argument("--columns", type=int, default=100)
     parser.add_argument("--rows", type=int, default=50, help="height of the terminal")
     parser.add_argument("--title", default="", help="left out: the command")
+    parser.add_argument("--last", type=int, default=0, help="lines that are drawn; 0: all")
     parser.add_argument("command", nargs="+", help="after --")
     asked = parser.parse_args()
     screen = Screen(asked.columns, asked.rows)
@@ -188,7 +189,10 @@ def main() -> int:
     with Path(os.devnull).open("w") as nowhere:
         console = Console(record=True, width=asked.columns, file=nowhere)
         prompt = Text.assemble(("$ ", "green"), (" ".join(asked.command), "bold"))
-        for line in [prompt, *screen.lines()]:
+        drawn = screen.lines()
+        if 0 < asked.last < len(drawn):
+            drawn = [Text("...", "dim"), *drawn[-asked.last :]]
+        for line in [prompt, *drawn]:
             console.print(line, no_wrap=True, overflow="crop")
         title = asked.title or " ".join(asked.command)
         asked.svg.parent.mkdir(parents=True, exist_ok=True)
