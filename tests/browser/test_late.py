@@ -288,14 +288,15 @@ def test_a_scripts_lines_fill_the_form_in(light: Light) -> None:
     page.evaluate("location.hash = 'submit'")
     script = (
         "#!/bin/sh\n#SBATCH -J train --nodes=2\n#SBATCH --array=1-3 --mem=1G\n"
-        "#SBATCH --gres=gpu:2\nls\n"
+        "#SBATCH --gres=gpu:2 --constraint=fast\nls\n"
     )
     page.fill("textarea[name=script]", script)
     wait_until(page, "document.querySelector('input[name=name]').value === 'train'")
     assert page.input_value("input[name=nodes]") == "2"
     assert page.input_value("input[name=gpus]") == "2"
     page.wait_for_selector("text=from line 4 of the script")
-    page.wait_for_selector("li >> text=--mem=1G")
+    assert page.input_value("input[name=memory]") == "1G"
+    page.wait_for_selector("li >> text=--constraint=fast")
     assert page.input_value("input[name=array]") == "1-3"
     page.fill("input[name=nodes]", "3")
     page.wait_for_selector("text=overrides line 2 of the script")
