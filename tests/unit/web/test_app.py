@@ -443,7 +443,7 @@ def test_calls_do_not_grow_with_viewers() -> None:
 
 
 def test_jobs_in_view_are_kept_new() -> None:
-    """Those of a page of a list, also where its answer was made before; a job of its own page."""
+    """Those of a page of a list, also where its answer was made before; the job of a job's page."""
 
     async def work() -> tuple[set[int], set[int], set[int]]:
         async with Page(FakeRest()) as page:

@@ -9,7 +9,7 @@
 # Runs as: root
 
 # people_saved: where there is a backup controller, slurmctld writes its complete state now. It does so once a partition is
-# deleted (save_all_state in its proc_req.c, 22.05 to 26.05): here one without nodes, made for it.
+# deleted (save_all_state in its proc_req.c, 21.08 to 26.05): here one without nodes, made for it.
 people_saved() (
   conf=/etc/slurm/slurm.conf part=PartitionName=corral-writes-state
   hosts=$(grep -c '^SlurmctldHost=' "$conf" 2>/dev/null)

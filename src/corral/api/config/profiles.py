@@ -5,13 +5,12 @@ None holds a secret, but that of a login by slurmrestd its token, in a file for 
 
 from __future__ import annotations
 
-import os
 import shutil
-import tempfile
 from pathlib import Path
 from typing import Final
 
 from corral.errors import Code, CorralError
+from corral.runtime.private_file import write_private
 from corral.spec.client import ClientSpec, Profile, client_spec, read_client
 from corral.state_dir import VARIABLE, cluster_dir, state_dir
 
@@ -106,12 +105,12 @@ def keep(profile: Profile, known_hosts: str, *, token: str = "") -> None:
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         # The keys first: a profile that is there is complete.
-        _write(folder / KNOWN_HOSTS, known_hosts)
+        write_private(folder / KNOWN_HOSTS, known_hosts)
         if token:
-            _write(folder / TOKEN, f"{token}\n")
+            write_private(folder / TOKEN, f"{token}\n")
         else:
             (folder / TOKEN).unlink(missing_ok=True)
-        _write(folder / FILE, stored.text())
+        write_private(folder / FILE, stored.text())
     except OSError as error:
         raise CorralError(
             Code.PROVIDER_FAILED,
@@ -137,11 +136,3 @@ def _again(name: str) -> str:
     return (
         f"corral logout {name}, then corral login USER@HOST (or USER@ --rest URL) makes a new one"
     )
-
-
-def _write(path: Path, text: str) -> None:
-    """Readable by its owner alone, complete or not at all."""
-    handle, new = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")  # mode 0600
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(new).replace(path)

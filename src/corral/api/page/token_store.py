@@ -15,10 +15,9 @@ import json
 import os
 import re
 import secrets
-import tempfile
 import time
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -27,6 +26,7 @@ from typing import Any, Final
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from corral.errors import Code, CorralError
+from corral.runtime.private_file import write_private
 from corral.state_dir import cluster_dir
 
 FILE: Final = "api-tokens.json"
@@ -256,17 +256,7 @@ class Bearers:
 
     def _write(self, path: Path, kept: Iterable[Bearer]) -> None:
         text = json.dumps({"tokens": [b.model_dump(mode="json") for b in kept]}, indent=1)
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{FILE}-")  # mode 0600
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(text + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            with suppress(OSError):
-                Path(name).unlink()
-            raise
+        write_private(path, text + "\n")
 
 
 def _newest(bearer: Bearer) -> float:

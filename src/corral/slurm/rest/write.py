@@ -7,7 +7,7 @@ or one of which releases differ, is refused at its line, all at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from types import MappingProxyType
@@ -47,15 +47,28 @@ def options_of(script: str, version: int) -> dict[str, Any]:
     options, faults = _read(script, version)
     if version < _BINDS:
         options.pop("tres_bind", None)
-    if faults:
-        lines = [f"line {line}: {text}" for line, text in faults]
-        raise CorralError(
-            Code.SPEC_INVALID,
-            "#SBATCH lines cannot be carried over: " + "; ".join(lines)[:2000],
-            tail="\n".join(lines),
-            hint="change or remove them, or submit with sbatch on a login node",
-        )
+    require_carried(faults)
     return options
+
+
+def require_carried(faults: Sequence[tuple[int, str]]) -> None:
+    """Refuse a script with lines that cannot be carried over.
+
+    Args:
+        faults: the number of each such line, with the reason.
+
+    Raises:
+        CorralError: SPEC_INVALID, with each line.
+    """
+    if not faults:
+        return
+    lines = [f"line {line}: {text}" for line, text in faults]
+    raise CorralError(
+        Code.SPEC_INVALID,
+        "#SBATCH lines cannot be carried over: " + "; ".join(lines)[:2000],
+        tail="\n".join(lines),
+        hint="change or remove them, or submit with sbatch on a login node",
+    )
 
 
 def faults_of(script: str, version: int) -> list[tuple[int, str]]:

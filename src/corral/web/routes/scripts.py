@@ -21,7 +21,7 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from corral import durations
-from corral.errors import Code, CorralError
+from corral.errors import CorralError
 from corral.jobs.allowances import MOST_TASKS
 from corral.slurm.array_tasks import array_tasks, without_limit
 from corral.slurm.directives import (
@@ -33,7 +33,7 @@ from corral.slurm.directives import (
     rewritten,
     with_lines,
 )
-from corral.slurm.rest.write import Submission, faults_of
+from corral.slurm.rest.write import Submission, faults_of, require_carried
 from corral.slurm.tres import MEMORY, asked
 from corral.web import schemas
 from corral.web.routes.jobs import audited, own_commands
@@ -320,27 +320,15 @@ async def _by_sbatch(state: State, session: Session, job: Submission) -> bool:
         CorralError: SPEC_INVALID, a line goes by neither.
     """
     if isinstance(state.rest, ByCommands):  # it is sbatch
-        _refuse(await asyncio.to_thread(page_faults, job.script))
+        require_carried(await asyncio.to_thread(page_faults, job.script))
         return False
     version = await state.rest.version(session.login)
     if not await asyncio.to_thread(faults_of, job.script, version):
         return False
     if not await may_sbatch(state, session):
         return False  # and the API's refusal has the lines
-    _refuse(await asyncio.to_thread(page_faults, job.script))
+    require_carried(await asyncio.to_thread(page_faults, job.script))
     return True
-
-
-def _refuse(faults: list[tuple[int, str]]) -> None:
-    if not faults:
-        return
-    lines = [f"line {line}: {text}" for line, text in faults]
-    raise CorralError(
-        Code.SPEC_INVALID,
-        "#SBATCH lines cannot be carried over: " + "; ".join(lines)[:2000],
-        tail="\n".join(lines),
-        hint="change or remove them, or submit with sbatch on a login node",
-    )
 
 
 async def _by_command(state: State, session: Session, job: Submission) -> int:
@@ -390,7 +378,7 @@ async def read_directives(draft: Draft, session: Viewer, state: Here) -> Any:
     ``jobs`` is how many jobs it makes, the tasks of its array or 1; null where that is not known.
     ``at_once`` is how many of them run at once at most, null for no limit.
     """
-    # sbatch reads them itself where there is no API.
+    # Without an API sbatch reads them itself.
     commands = isinstance(state.rest, ByCommands)
     version = None if commands else await state.rest.version(session.login)
     read = await asyncio.to_thread(_judged, draft, version)  # of up to 1 MiB

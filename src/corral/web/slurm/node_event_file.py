@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
-import tempfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from corral.runtime.private_file import write_private
 from corral.web.slurm.node_events import NodeEvent, NodeEvents
 
 MOST: Final = 20_000
@@ -123,16 +121,5 @@ def _replace(path: Path, since: float, rows: list[tuple[str, NodeEvent]]) -> Non
         _Kept(node=name[:256], at=e.at, what=e.what[:64], by=e.by[:256], why=e.why[:LONGEST])
         for name, e in rows
     )
-    text = _File(since=since, events=kept).model_dump_json()
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")  # mode 0600
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
-    except BaseException:
-        with suppress(OSError):
-            Path(name).unlink()
-        raise
+    write_private(path, _File(since=since, events=kept).model_dump_json() + "\n")
