@@ -12,6 +12,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -29,9 +30,9 @@ PORT = 6820
 NAME = f"rest-{os.getpid()}"
 
 
-@pytest.fixture(scope="module")
-def address(cluster: Live) -> Iterator[str]:
-    """Where slurmrestd is reached from here: it listens on the controller's loopback alone."""
+@contextmanager
+def reached_rest(cluster: Live) -> Iterator[int]:
+    """The port here at which slurmrestd is reached: it listens on the controller's loopback."""
 
     async def target(session: object) -> SshTarget:
         return session.targets()[cluster.controller]  # type: ignore[attr-defined]
@@ -49,10 +50,17 @@ def address(cluster: Live) -> Iterator[str]:
                     break
             assert time.monotonic() < end
             time.sleep(0.2)
-        yield f"http://127.0.0.1:{port}"
+        yield port
     finally:
         tunnel.kill()
         tunnel.wait()
+
+
+@pytest.fixture(scope="module")
+def address(cluster: Live) -> Iterator[str]:
+    """Where slurmrestd is reached from here."""
+    with reached_rest(cluster) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 def token(live: Live, user: str = USER) -> str:

@@ -22,15 +22,16 @@ from pathlib import Path
 import platformdirs
 
 from corral.providers.containers import archive
+from tests.machines.lab import kernel
+from tests.machines.lab.kernel import Kernel
 
 USER, ASKED, PASSWORD = "admin", "asked", "bare-metal"
 """USER may sudo without a password, ASKED with PASSWORD; both have the lab's key."""
 HOSTNAME = "debian"
 DISK = "6G"
 BUILD_S = 900
-MODULES = Path("/usr/lib/uml/modules")
 RESOLVERS = (Path("/run/systemd/resolve/resolv.conf"), Path("/etc/resolv.conf"))
-TOOLS = ("linux.uml", "mmdebstrap", "mke2fs", "ip", "iptables", "ssh", "ssh-keygen")
+TOOLS = ("mmdebstrap", "patchelf", "mke2fs", "ip", "iptables", "ssh", "ssh-keygen")
 
 _OS = (
     *("systemd", "systemd-sysv", "dbus", "udev", "openssh-server", "sudo", "ca-certificates"),
@@ -72,29 +73,13 @@ def cache() -> Path:
     return Path(given) if given else Path(platformdirs.user_cache_dir("corral-tests")) / "machines"
 
 
-def shim() -> Path | None:
-    """What linux.uml needs preloaded on this CPU, compiled on first use; None for nothing."""
-    if "amx_tile" not in Path("/proc/cpuinfo").read_text().split():
-        return None
-    source = Path(__file__).with_name("xstate.c")
-    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    made = cache() / f"xstate-{digest}.so"
-    with _locked("shim"):
-        if not made.exists():
-            argv = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(made), str(source)]
-            subprocess.run(argv, check=True)
-    return made
-
-
 def needs() -> str:
     """Why such machines cannot run here, "" when they can."""
     if os.geteuid() != 0:
         return "machines need root (taps, bridges, mmdebstrap)"
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
-    if "amx_tile" in Path("/proc/cpuinfo").read_text().split() and not shutil.which("gcc"):
-        missing.append("gcc")
     if missing:
-        return f"not installed: {', '.join(missing)} (linux.uml: package user-mode-linux)"
+        return f"not installed: {', '.join(missing)}"
     if not Path("/dev/net/tun").exists():
         return "no /dev/net/tun"
     return ""
@@ -113,11 +98,29 @@ def key() -> Path:
     return path
 
 
+def built_kernel() -> Kernel:
+    """The machines' kernel, unpacked when it is not there yet (a few seconds).
+
+    The suite is one that still changes: what a cache has is kept, so that its images stay good.
+    """
+    kept = Kernel(cache() / f"kernel-{kernel.SUITE}")
+    with _locked("kernel"):
+        if not kept.tree.exists():
+            with tempfile.TemporaryDirectory(dir=cache(), prefix="build-") as name:
+                made = Path(name) / "tree"
+                recipe = Suite(kernel.SUITE, {"": ("main",)})
+                _debootstrap(recipe, made, "--variant=extract", f"--include={kernel.PACKAGE}")
+                Kernel(made).settle(kept.tree)
+                made.rename(kept.tree)
+    return kept
+
+
 def build(suite: str = "trixie") -> Path:
     """The image of a suite, built when there is none of this recipe yet (about a minute)."""
     recipe = SUITES[suite]
+    modules = built_kernel().modules
     with _locked("image"):
-        customize = _customize(recipe)
+        customize = _customize(recipe, modules)
         path = cache() / f"{suite}-{_digest(recipe, customize)}.ext4"
         if not path.exists():
             _build(recipe, customize, path)
@@ -141,13 +144,8 @@ def _locked(name: str) -> Iterator[None]:
 
 
 def _digest(recipe: Suite, customize: str) -> str:
-    parts = [json.dumps(asdict(recipe), sort_keys=True), customize, DISK, _kernel(), *_OS]
+    parts = [json.dumps(asdict(recipe), sort_keys=True), customize, DISK, *_OS]
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
-
-
-def _kernel() -> str:
-    end = subprocess.run(["linux.uml", "--version"], capture_output=True, text=True, check=True)
-    return end.stdout.strip()
 
 
 def _sources(recipe: Suite) -> tuple[archive.Source, ...]:
@@ -186,18 +184,18 @@ def _resolver() -> str:
     return ""
 
 
-def _customize(recipe: Suite) -> str:
+def _customize(recipe: Suite, modules: Path) -> str:
     sources = "\n".join(_deb822(s) for s in _sources(recipe))
     return f"""#!/bin/sh
 set -eu
 root=$1
-modules=$root/usr/lib/modules/{_kernel()}
+modules=$root/usr/lib/modules/{modules.name}
 mkdir -p "$modules/kernel/drivers"
-cp {MODULES}/{_kernel()}/modules.* "$modules/"
+cp {modules}/modules.* "$modules/"
 for part in {" ".join(_MODULES)}; do
-  cp -r "{MODULES}/{_kernel()}/kernel/$part" "$modules/kernel/$part"
+  cp -r "{modules}/kernel/$part" "$modules/kernel/$part"
 done
-chroot "$root" depmod {_kernel()}
+chroot "$root" depmod {modules.name}
 rm -f "$root/etc/apt/sources.list" "$root"/etc/apt/sources.list.d/*
 cat > "$root/etc/apt/sources.list.d/debian.sources" <<'END'
 {sources}
@@ -242,22 +240,17 @@ rm -f "$root/var/lib/dbus/machine-id"
 
 
 def _build(recipe: Suite, customize: str, path: Path) -> None:
-    sources = _sources(recipe)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix="build-") as name:
         work = Path(name)
         work.chmod(0o755)
         hook, tree, made = work / "hook", work / "tree", work / "root.ext4"
         hook.write_text(customize)
         hook.chmod(0o700)
-        argv = ["mmdebstrap", "--variant=minbase", "--mode=root", "--format=directory"]
-        argv += ['--aptopt=APT::Install-Recommends "false"', "--dpkgopt=force-unsafe-io"]
+        argv = ["--variant=minbase", '--aptopt=APT::Install-Recommends "false"']
+        argv += ["--dpkgopt=force-unsafe-io"]
         argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _LEFT_OUT]
         argv += [f'--customize-hook={hook} "$1"', "--skip=cleanup/apt", "--skip=cleanup/tmp"]
-        argv += [f'--aptopt=Acquire::{field} "false"' for field in _unchecked()]
-        signed = next((s.signed_by for s in sources if s.signed_by.startswith("/")), "")
-        argv += [f"--keyring={signed}"] if signed else []
-        argv += [f"--include={','.join(_OS)}", recipe.name, str(tree)]
-        _run([*argv, *(s.line() for s in sources)])
+        _debootstrap(recipe, tree, *argv, f"--include={','.join(_OS)}")
         # These are for building only: a machine's own dpkg unpacks what it is given.
         for left in (tree / "etc/dpkg/dpkg.cfg.d", tree / "etc/apt/apt.conf.d"):
             for file in left.glob("99mmdebstrap*"):
@@ -267,6 +260,16 @@ def _build(recipe: Suite, customize: str, path: Path) -> None:
         shutil.rmtree(tree)
         made.chmod(0o444)
         made.rename(path)
+
+
+def _debootstrap(recipe: Suite, tree: Path, *options: str) -> None:
+    """Packages of a suite in a new folder, from where this machine's own come."""
+    sources = _sources(recipe)
+    argv = ["mmdebstrap", "--mode=root", "--format=directory", *options]
+    argv += [f'--aptopt=Acquire::{field} "false"' for field in _unchecked()]
+    signed = next((s.signed_by for s in sources if s.signed_by.startswith("/")), "")
+    argv += [f"--keyring={signed}"] if signed else []
+    _run([*argv, recipe.name, str(tree), *(s.line() for s in sources)])
 
 
 def _run(argv: list[str]) -> None:

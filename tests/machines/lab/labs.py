@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.machines.lab import image, keeper, network
+from tests.machines.lab import image, keeper, kernel, network
 from tests.machines.lab.network import Network
 
 MEMORY = "768M"
@@ -107,14 +107,13 @@ class Machine:
         (self.folder / f"pid{self.index}").write_text(record)
 
     def _environment(self) -> dict[str, str]:
-        shim = image.shim()
-        preload = {"LD_PRELOAD": str(shim)} if shim else {}
-        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TMPDIR": _ram(), **preload}
+        return {"PATH": os.environ["PATH"], "HOME": str(self.folder), "TMPDIR": _ram()}
 
     def _argv(self) -> list[str]:
         gateway, mtu = self.net.gateway, network.mtu()
         return [
-            "linux.uml",
+            str(image.built_kernel().program),
+            *kernel.OPTIONS,
             f"mem={self.memory}",
             f"ubd0={self.disk},{self.base}",
             "root=/dev/ubda",

@@ -2,6 +2,7 @@
 
 The server runs here, as a separate process, and reaches slurmrestd, which listens on the
 controller's loopback only, through an ssh tunnel that ends in a socket which is this user's alone.
+Of a profile of ``corral login --rest`` it asks the profile's slurmrestd.
 """
 
 from __future__ import annotations
@@ -20,8 +21,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
 
+from corral.api.config.profiles import place_of
 from corral.api.operations.nodes import login
 from corral.api.page.token_store import tokens_file
+from corral.api.workload.rest import rest_client
 from corral.apply.connection import Connection
 from corral.errors import BAD_JSON, Code, CorralError
 from corral.extras import missing_extra
@@ -38,6 +41,7 @@ from corral.roles.services.metrics import PROMETHEUS
 from corral.runtime.http_client import HttpClient, RefusedError, Response
 from corral.runtime.threads import abandonable
 from corral.slurm.version import SlurmVersion, has
+from corral.spec.client import ClientSpec, by_rest
 from corral.spec.models import ClusterSpec
 from corral.spec.nodes import controller_of, users_of
 from corral.spec.slurm.hostlist import fold
@@ -133,6 +137,20 @@ async def serve_page(
             up; UNREACHABLE.
     """
     _require()
+    if by_rest(spec):
+        serving = _serve_by_rest(spec, user, port, clusters)
+    else:
+        settings = {"clusters": dict(clusters), "source": source}
+        serving = _serve_by_ssh(spec, user, port, hours, settings)
+    async with serving as served:
+        yield served
+
+
+@asynccontextmanager
+async def _serve_by_ssh(
+    spec: ClusterSpec, user: str, port: int | HeldPort, hours: float, more: Mapping[str, Any]
+) -> AsyncGenerator[tuple[Page, Callable[[], Any]]]:
+    """Serve the page of a cluster file, with a tunnel to slurmrestd and Prometheus."""
     name = user or users_of(spec)[0].name
     _person(name)
     socket = control_dir() / f"rest-{secrets.token_hex(4)}"
@@ -156,15 +174,48 @@ async def serve_page(
                 await _until(tunnel, Path(near))
             settings: dict[str, Any] = {
                 "rest": f"unix:{socket}" if rest else "commands:",
-                **{"clusters": dict(clusters), "source": source, "handover": [name, token]},
-                **{"sudo": asked.sudo, "prometheus": prometheus},
+                **{"handover": [name, token], "sudo": asked.sudo, "prometheus": prometheus},
+                "spec": spec.model_dump(mode="json"),
+                "tokens": str(tokens_file(spec.name)),
+                "node_events": str(cluster_dir(spec.name) / NODE_EVENTS),
+                **more,
             }
-            reply = await _started(server, spec, port, settings)
-            url = f"http://127.0.0.1:{reply['port']}/"
-            yield Page(url, name, reply["code"]), lambda: _ended(tunnel, server)
+            page = await _started(server, spec, port, settings)
+            yield page, lambda: _ended(server, tunnel)
     finally:
         socket.unlink(missing_ok=True)
         figures.unlink(missing_ok=True)
+
+
+@asynccontextmanager
+async def _serve_by_rest(
+    spec: ClientSpec, user: str, port: int | HeldPort, clusters: Mapping[str, str]
+) -> AsyncGenerator[tuple[Page, Callable[[], Any]]]:
+    """Serve the page of a profile that reaches its cluster by slurmrestd, with its token.
+
+    The server has no cluster file: what needs more than Slurm's REST API is refused with that.
+
+    Raises:
+        CorralError: FORBIDDEN, another user than the profile's; LOGIN_REFUSED, Slurm does not take
+            the token; UNREACHABLE.
+    """
+    profile = spec.profile
+    if user not in {"", profile.user}:
+        raise CorralError(
+            Code.FORBIDDEN,
+            f"profile {profile.name} has {profile.user}'s token, not {user}'s",
+            hint=f"corral login {user}@ --rest {profile.rest} --name NAME, with a token of {user}",
+        )
+    client = rest_client(spec)
+    await client.partitions()  # unlike a ping, Slurm answers it for a good token only
+    async with await _server(port) as server:
+        settings: dict[str, Any] = {
+            **{"rest": profile.rest, "clusters": dict(clusters)},
+            "handover": [profile.user, client.token],
+            "node_events": str(place_of(profile.name) / NODE_EVENTS),
+        }
+        page = await _started(server, spec, port, settings)
+        yield page, lambda: _ended(server)
 
 
 async def _server(port: int | HeldPort) -> Child:
@@ -174,16 +225,13 @@ async def _server(port: int | HeldPort) -> Child:
 
 async def _started(
     server: Child, spec: ClusterSpec, at: int | HeldPort, more: Mapping[str, Any]
-) -> dict[str, Any]:
-    """Give the server its settings; what it reports once it listens."""
+) -> Page:
+    """Give the server its settings; the page once it listens."""
     port = at.number if isinstance(at, HeldPort) else at
     settings: dict[str, Any] = {
         "cluster": spec.name,
         "port": port,
         "listening": at.handle if isinstance(at, HeldPort) else None,
-        "spec": spec.model_dump(mode="json"),
-        "tokens": str(tokens_file(spec.name)),
-        "node_events": str(cluster_dir(spec.name) / NODE_EVENTS),
         **more,
     }
     await server.write(json.dumps(settings).encode() + b"\n")
@@ -194,7 +242,7 @@ async def _started(
             "the page's server did not start",
             hint=f"its output is above; is port {port} taken?" if port else "",
         )
-    return reply
+    return Page(f"http://127.0.0.1:{reply['port']}/", more["handover"][0], reply["code"])
 
 
 def _require() -> None:
@@ -346,11 +394,10 @@ async def _until(tunnel: Child, socket: Path) -> None:
         await asyncio.sleep(0.05)
 
 
-async def _ended(tunnel: Child, server: Child) -> str:
-    waits = {
-        asyncio.create_task(tunnel.wait()): "the tunnel to the controller broke",
-        asyncio.create_task(server.wait()): "the page's server ended",
-    }
+async def _ended(server: Child, tunnel: Child | None = None) -> str:
+    waits = {asyncio.create_task(server.wait()): "the page's server ended"}
+    if tunnel is not None:
+        waits[asyncio.create_task(tunnel.wait())] = "the tunnel to the controller broke"
     done, rest = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     for task in rest:
         task.cancel()
@@ -379,8 +426,8 @@ async def reach_page(
         raise CorralError(
             Code.NOT_FOUND,
             f"cluster {spec.name} has no page on its controller",
-            hint="set services: {ui: true} and apply it; without --controller the page runs here, "
-            "for whoever has the cluster file",
+            hint="an administrator sets services: {ui: true}; without that the page runs where the "
+            "cluster file is (corral ui FILE), or by Slurm's REST API (corral login --rest URL)",
         )
     name = user or users_of(spec)[0].name
     token = await token_of(spec, name, int(hours * 3600))

@@ -21,7 +21,7 @@ from corral.cli.page.ui_tokens import TokensBelow
 from corral.cli.terminal.interrupts import ran
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError, Exit
-from corral.spec.client import ClientSpec
+from corral.spec.client import ClientSpec, by_rest
 from corral.spec.models import ClusterSpec
 
 
@@ -109,10 +109,12 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     Serves the page on this machine's loopback until Ctrl-C, and reaches the controller by ssh. A
     one-time code, shown here, logs you in as a Slurm user; what you may do there, Slurm decides.
     With --controller the page is the controller's own (as with a profile), reached by a tunnel.
-    Several clusters have a page each, with its own code: each page has a switcher, an overview and
-    one search over all. Applying a plan takes another code that this terminal shows. Where a
-    machine's sudo wants a password, it is asked for here, once for each cluster. Programs use the
-    API: `corral ui token --help`.
+    With a profile of `corral login --rest` it runs here with the profile's token, and has what
+    Slurm's REST API has: of any cluster with slurmrestd, without its file. Several clusters have a
+    page each, with its own code: each page has a switcher, an overview and one search over all.
+    Applying a plan takes another code that this terminal shows. Where a machine's sudo wants a
+    password, it is asked for here, once for each cluster. Programs use the API: `corral ui token
+    --help`.
     """
     screen = Ui(as_json=as_json)
     target, *more = targets or [""]
@@ -123,7 +125,7 @@ def ui(  # noqa: PLR0917  # typer calls it by name
     spec = cluster(screen, target, named, administers=False)
     if mlflow:
         return show_tracking(screen, spec, port=port, browser=browser)
-    if controller or isinstance(spec, ClientSpec):
+    if controller or (isinstance(spec, ClientSpec) and not by_rest(spec)):
         page = api.reach_page(spec, user=user, port=port, hours=hours)
     else:
         page = _page_of(spec, file_of(target, named))
@@ -159,7 +161,7 @@ def _for_several(*, controller: bool, mlflow: bool) -> None:
 
 def _administered(screen: Ui, name: str) -> api.PageOf:
     spec = cluster(screen, name, administers=False)
-    if isinstance(spec, ClientSpec):
+    if isinstance(spec, ClientSpec) and not by_rest(spec):
         hint = f"corral ui {spec.name}: its controller's page, alone"
         raise CorralError(Code.USAGE, f"{spec.name} is a profile without its file", hint=hint)
     return _page_of(spec, file_of(name))

@@ -354,7 +354,7 @@ async def why_no_form(state: State, session: Session) -> str:
     """
     spec = state.spec
     if spec is None or state.own is None:
-        return elsewhere().message
+        return elsewhere(state).message
     if session.user in {user.name for user in users_of(spec)}:
         return ""
     if not re.fullmatch(USER_NAME.pattern, session.user):
@@ -501,7 +501,7 @@ async def submit_spec(
 
 def _spec(state: State) -> ClusterSpec:
     if state.spec is None:
-        raise elsewhere()
+        raise elsewhere(state)
     return state.spec
 
 

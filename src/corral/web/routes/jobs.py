@@ -314,7 +314,7 @@ async def _recorded(state: State, session: Session, job_id: int) -> api.Recordin
     record = await own_job(state, session, job_id)
     spec = here_of(state)
     if spec is None:
-        raise elsewhere()
+        raise elsewhere(state)
     return await api.job_profile(spec, str(record.id))
 
 
@@ -470,12 +470,19 @@ def own_commands(state: State) -> UserCommands:
         CorralError: FORBIDDEN, it cannot be done here.
     """
     if state.own is None:
-        raise elsewhere()
+        raise elsewhere(state)
     return state.own
 
 
-def elsewhere() -> CorralError:
-    """What is asked for needs Corral."""
+def elsewhere(state: State) -> CorralError:
+    """What is asked for needs Corral, or more than Slurm's REST API."""
+    if state.spec is None:
+        return CorralError(
+            Code.FORBIDDEN,
+            "this page has Slurm's REST API alone, which reads no files and runs no commands",
+            hint="the page on the controller does (services: {ui: true}), and corral ui FILE where "
+            "the cluster file is",
+        )
     return CorralError(
         Code.FORBIDDEN,
         "this needs Corral itself, which does not run here",

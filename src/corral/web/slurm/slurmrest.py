@@ -122,12 +122,13 @@ class SlurmRest:
     """One slurmrestd.
 
     Args:
-        address: ``http://127.0.0.1:6820``, or ``unix:/path`` of a socket that leads there.
+        address: ``http://127.0.0.1:6820``, ``unix:/path`` of a socket that leads there, or that of
+            a profile of ``corral login --rest``.
         transport: httpx's, for tests; None: the network.
     """
 
     def __init__(self, address: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._http = daemon_client(address, timeout=TIMEOUT, transport=transport)
+        self._http = daemon_client(address, timeout=TIMEOUT, transport=transport, proxied=True)
         self._version: int | None = None
         self._cluster = ""
         self._nodes = Memory[Node]()

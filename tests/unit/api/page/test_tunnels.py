@@ -12,13 +12,18 @@ from typing import Any, Self, cast
 
 import pytest
 
+from corral.api.config.profiles import keep, place_of, profile_spec
 from corral.api.page import page_server, tracking_tunnel
 from corral.errors import Code, CorralError
 from corral.hosts.target import SshTarget
+from corral.jobs.rest.client import RestClient
 from corral.slurm.version import SlurmVersion
+from corral.spec.client import Profile, public_part
 from corral.spec.load import load_or_raise
 from corral.spec.models import BackupController, ClusterSpec
 from corral.spec.nodes import controller_of, nodes_of
+from corral.web.settings import Settings
+from tests.unit.jobs.rest.test_client import token
 
 LAPTOP = Path(__file__).parents[4] / "examples" / "laptop.yaml"
 SSH = """#!/bin/sh
@@ -54,8 +59,8 @@ class Running:
         return SshTarget(f"192.0.2.{name.removeprefix('node')}", "root")
 
 
-async def page(spec: ClusterSpec) -> None:
-    async with page_server.serve_page(spec):
+async def page(spec: ClusterSpec, user: str = "") -> None:
+    async with page_server.serve_page(spec, user=user):
         pass
 
 
@@ -83,7 +88,7 @@ def test_a_tunnel_ends_with_its_input(
     async def asked(spec: ClusterSpec) -> page_server.Asked:
         return page_server.Asked(SlurmVersion(22, 5), None, controller_of(spec))
 
-    async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
+    async def made(spec: ClusterSpec, user: str, seconds: int) -> str:
         return "token"
 
     for module in (page_server, tracking_tunnel):
@@ -91,7 +96,7 @@ def test_a_tunnel_ends_with_its_input(
         monkeypatch.setattr(module.Connection, "open", opened)
     monkeypatch.setattr(page_server, "providers_of", lambda spec: [Running(spec)])
     monkeypatch.setattr(page_server, "_asked", asked)
-    monkeypatch.setattr(page_server, "token_of", token)
+    monkeypatch.setattr(page_server, "token_of", made)
     spec = load_or_raise(LAPTOP)
     spec = spec.model_copy(update={"services": spec.services.model_copy(update={"mlflow": True})})
     with pytest.raises(CorralError, match="seen enough"):
@@ -105,11 +110,10 @@ def test_a_tunnel_ends_with_its_input(
     assert ended.returncode == 0
 
 
-@pytest.mark.parametrize("lost", [False, True])
-def test_a_lost_controllers_page_asks_the_backup_by_commands(
-    lost: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Slurmrestd and Prometheus are on the first controller alone: no tunnel to them."""
+def servers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> tuple[list[Sequence[str]], list[dict[str, Any]]]:
+    """Commands that are started, and the settings that servers among them receive."""
     started: list[Sequence[str]] = []
     settings: list[dict[str, Any]] = []
 
@@ -133,18 +137,28 @@ def test_a_lost_controllers_page_asks_the_backup_by_commands(
     async def start(argv: Sequence[str], **options: Any) -> Started:
         return Started(argv)
 
+    monkeypatch.setattr(page_server.Child, "start", start)
+    return started, settings
+
+
+@pytest.mark.parametrize("lost", [False, True])
+def test_a_lost_controllers_page_asks_the_backup_by_commands(
+    lost: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Slurmrestd and Prometheus are on the first controller alone: no tunnel to them."""
+    started, settings = servers(monkeypatch)
+
     async def asked(spec: ClusterSpec) -> page_server.Asked:
         return page_server.Asked(SlurmVersion(24, 11), None, "node1" if lost else "node0")
 
-    async def token(spec: ClusterSpec, user: str, seconds: int) -> str:
+    async def made(spec: ClusterSpec, user: str, seconds: int) -> str:
         return "token"
 
-    async def there(tunnel: Started, socket: Path) -> None: ...
+    async def there(tunnel: object, socket: Path) -> None: ...
 
-    monkeypatch.setattr(page_server.Child, "start", start)
     monkeypatch.setattr(page_server, "providers_of", lambda spec: [Running(spec)])
     monkeypatch.setattr(page_server, "_asked", asked)
-    monkeypatch.setattr(page_server, "token_of", token)
+    monkeypatch.setattr(page_server, "token_of", made)
     monkeypatch.setattr(page_server, "_until", there)
     spec = load_or_raise(LAPTOP)
     backup = BackupController(node="node1", state="/shared/slurmctld")
@@ -160,6 +174,36 @@ def test_a_lost_controllers_page_asks_the_backup_by_commands(
     assert given["rest"].startswith("commands:" if lost else "unix:")
     assert given["prometheus"].startswith("unix:") is not lost
     assert given["handover"] == ["corral", "" if lost else "token"]
+
+
+def test_a_profile_over_slurmrestd_has_a_page_here_without_a_tunnel(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """It failed: the controller's page was looked for, and ssh."""
+    started, settings = servers(monkeypatch)
+    monkeypatch.setenv("CORRAL_STATE_DIR", str(tmp_path))
+    asked: list[str] = []
+
+    async def partitions(self: RestClient) -> tuple[()]:
+        asked.append(self.token)
+        return ()
+
+    monkeypatch.setattr(RestClient, "partitions", partitions)
+    url, secret = "https://lab.example.org:6820", token(sun="alice")
+    fields: dict[str, Any] = {"node": "node0", "cluster": public_part(load_or_raise(LAPTOP))}
+    keep(Profile(name="mine", uid=0, user="alice", rest=url, host=url, **fields), "", token=secret)
+    spec = profile_spec("mine")
+    assert spec is not None
+    asyncio.run(page(spec))
+    (server,), (given,) = started, settings
+    assert server[1:] == ["-m", "corral.web"]
+    assert (given["rest"], given["handover"]) == (url, ["alice", secret])
+    assert given["node_events"] == str(place_of("mine") / page_server.NODE_EVENTS)
+    assert not given.keys() & {"spec", "tokens", "prometheus"}
+    assert Settings.model_validate(given).spec is None
+    assert asked == [secret]
+    with pytest.raises(CorralError, match="has alice's token, not bob's"):
+        asyncio.run(page(spec, "bob"))
 
 
 @pytest.mark.enable_socket

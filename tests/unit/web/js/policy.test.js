@@ -63,6 +63,14 @@ test("who may change the file reads nothing else while the file is read", () => 
   assert.match(texts(HowToChange({ why: "", reading: false })), /changes nothing here/);
 });
 
+test("a cluster without a file that the page knows of is changed by Slurm's own commands", () => {
+  const steps = (/** @type {string} */ tab) =>
+    texts(HowToChange({ why: "", reading: false, tab, filed: false }));
+  assert.match(steps("qos"), /Slurm's administrators may, on a node: sacctmgr modify qos/);
+  assert.doesNotMatch(steps("qos"), /corral/);
+  assert.match(steps("licenses"), /nothing to change here/);
+});
+
 test("where the file is not here it is stated who does what, for each tab", () => {
   const steps = (/** @type {string} */ tab, role = "user") =>
     texts(HowToChange({ why: "", reading: false, tab, role }));

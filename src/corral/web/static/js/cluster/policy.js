@@ -630,14 +630,16 @@ const CHANGED_BY = {
 
 /**
  * What to do where this page cannot: it has no cluster file, and changes nothing around it.
- * @param {{ tab: string, why: string, role: string }} props
+ * @param {{ tab: string, why: string, role: string, filed: boolean }} props
  */
-function ElsewhereSteps({ tab, why, role }) {
+function ElsewhereSteps({ tab, why, role, filed }) {
   const commands = CHANGED_BY[tab];
-  if (!commands) return el("p", { class: "dim" }, "There is nothing to change here.");
+  if (!commands || (!filed && !commands.slurm))
+    return el("p", { class: "dim" }, "There is nothing to change here.");
   const code = (/** @type {string} */ text) => el("code", null, text);
   const { file, slurm, roles, who } = commands;
   const by = `${roles.includes(role) ? `As Slurm's ${role} you may` : who}, on a node: `;
+  if (!filed) return el("p", { class: "dim" }, "This page changes nothing here. ", by, code(slurm));
   return el(
     "div",
     { class: "dim" },
@@ -667,9 +669,11 @@ function ElsewhereSteps({ tab, why, role }) {
 
 /**
  * How changes are made.
- * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, role?: string }} props
+ * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, role?: string, filed?: boolean }} props filed:
+ *   the cluster has a file that this page knows of
  */
-export function HowToChange({ owner, why, reading, tab = "accounts", role = "user" }) {
+export function HowToChange(props) {
+  const { owner, why, reading, tab = "accounts", role = "user", filed = true } = props;
   if (reading) return el("p", { class: "dim" }, "The cluster file is read…");
   const code = (/** @type {string} */ text) => el("code", null, text);
   if (owner) {
@@ -684,7 +688,7 @@ export function HowToChange({ owner, why, reading, tab = "accounts", role = "use
       ...[code("sacctmgr"), " or ", code("scontrol"), `, and the file has nothing of it.${held}`],
     );
   }
-  return h(ElsewhereSteps, { tab, why, role });
+  return h(ElsewhereSteps, { tab, why, role, filed });
 }
 
 /** @typedef {{ tab: string, q: string, data: Data | null, wrong: Refused | null }} PolicyState */
@@ -794,6 +798,7 @@ export class PolicyPage extends Component {
       h(HowToChange, {
         ...{ key: "how", owner, why, reading, tab },
         role: this.props.me.role,
+        filed: this.props.me.mine,
       }),
     ];
   }

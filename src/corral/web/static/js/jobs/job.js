@@ -60,6 +60,22 @@ const prints = (job) => Boolean(job.stdout) && !job.waiting;
 /** Whether it is shown why it failed. @param {api.JobDetail} job */
 const endedBadly = (job) => job.ended && job.kind !== "good";
 
+/** Where output, script and environment are, of a page that reaches them nowhere. @param {{ job: api.JobDetail }} props */
+const Unread = ({ job }) =>
+  view.card(
+    "Output",
+    el(
+      "p",
+      { class: "dim" },
+      "This page has Slurm's REST API alone, which reads no files: ",
+      job.stdout
+        ? ["the output is in ", code(job.stdout), " on the cluster."]
+        : "no output, script and environment are shown.",
+    ),
+    null,
+    { key: "unread" },
+  );
+
 /** A task in words, or those of an array that have not begun. @param {string} label */
 const taskWords = (label) =>
   /_\d+$/.test(label) ? `task ${label.split("_")[1]}, job ${label}` : named(label);
@@ -498,6 +514,7 @@ export class JobPage extends Component {
     const { following, use, wrong } = this.state;
     const left = [
       this.facts(job),
+      !following && job.mine && !this.props.me.mine ? Unread({ job }) : null,
       job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
       h(Usage, { key: "use", use, wrong }),
     ];
