@@ -177,6 +177,7 @@ EDITS: Final[Mapping[str, Edit]] = {
     },
     "users.keys": person(keys=[SSH_KEY.example]),
     "access.ssh": put("access", "ssh", value="jobs_only"),
+    "access.between_nodes": put("access", "between_nodes", value=True),
     "access.login": put("access", value={"ssh": "jobs_only", "login": "node[0,2]"}),
     "network.firewall": put("network", "firewall", value="leave"),
     "qos.preempts": add("qos", {"name": "night", "preempts": ["base"]}),

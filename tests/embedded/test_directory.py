@@ -28,7 +28,7 @@ from corral.prove.model import Verdict
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.directory import Directory, DirectoryGroup
 from corral.spec.sections.page_login import PageLogin
-from corral.spec.sections.people import Account, Qos, User
+from corral.spec.sections.people import Access, Account, Qos, User
 from corral.spec.sections.services import Page, Services
 from corral.state_dir import cluster_dir
 
@@ -183,6 +183,20 @@ def test_a_person_runs_a_job_that_is_accounted_to_them(place: Place) -> None:
     while (line := place.plain.run("node0", record).stdout.strip()) != "lina|vision|long|COMPLETED":
         assert time.monotonic() < end, line
         time.sleep(0.5)
+
+
+def test_a_person_goes_from_node_to_node_without_a_key(place: Place) -> None:
+    """Lina's key is on node0's root alone: node1 has nothing of hers but her home."""
+    onward = "ssh -o BatchMode=yes node2 'id -un; hostname' 2>&1; ls ~/.ssh/id_* 2>/dev/null"
+    assert "Host key verification failed" in over_ssh(place, "node1", f"{onward}; true")
+    access = Access(between_nodes=True)
+    spec = place.spec().model_copy(update={"access": access})
+    try:
+        asyncio.run(api.up(spec))
+        assert over_ssh(place, "node1", f"{onward}; true").split() == ["lina", "node2"]
+    finally:
+        place.up()
+    assert "Host key verification failed" in over_ssh(place, "node1", f"{onward}; true")
 
 
 def laptop(place: Place, home: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -61,6 +61,11 @@ def test_the_next_login_node_is_used_where_the_first_is_lost(live: Live, home: P
         assert f"_jump.{at['node1']} " in pinned
         assert "no answer" not in alice.corral("jobs", "-c", name).stderr
 
+    config = home / "config"
+    alice.good("ssh", "--config", "-c", "lab", "-o", str(config))
+    plain = ("ssh", "-F", str(config), "-o", "BatchMode=yes", "lab", "hostname")
+    assert alice.done(*plain).stdout.strip() == "node0"
+
     container = f"corral-{live.spec.name}-node0"
     # Users are in the state of slurmctld once it has written it.
     assert live.run("node1", sh("touch /shared/slurmctld/now; sleep 6")).ok
@@ -74,6 +79,9 @@ def test_the_next_login_node_is_used_where_the_first_is_lost(live: Live, home: P
         line = f"node0: no answer; by node1 ({at['node1']}) instead"
         assert done.stderr.count(line) == 1
     assert alice.good("ssh", "-c", "lab", "node1", "id", "-un").strip() == "alice"
+
+    assert alice.done(*plain).stdout.strip() == "node1"
+    assert alice.done(*plain[:-2], "node2.lab", "hostname").stdout.strip() == "node2"
 
     changed = home / "state" / "profiles" / "byfile" / "known_hosts"
     text = changed.read_text()

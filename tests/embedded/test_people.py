@@ -12,7 +12,7 @@ from tests.embedded.test_prove import proof_of
 
 from corral import api
 from corral.events import Event
-from corral.hosts.quote import sh
+from corral.hosts.quote import Script, sh
 from corral.prove.checks.access import login
 from corral.prove.context import as_user
 from corral.prove.model import Verdict
@@ -45,7 +45,7 @@ def declared(**changes: object) -> ClusterSpec:
         users=PEOPLE,
         accounts=(Account(name="vision", fair_share=5, qos=("low", "high")),),
         qos=QOS,
-        access=Access(ssh="jobs_only"),
+        access=Access(ssh="jobs_only", between_nodes=True),
     )
     return spec.model_copy(update=changes)
 
@@ -222,6 +222,68 @@ def test_only_those_with_a_job_log_in(lab: Live) -> None:
         cancel(lab)
 
 
+def from_node(lab: Live, user: str, source: str, target: str) -> str:
+    """What a user sees who goes on from a node to another one by plain ssh, without a key."""
+    words = ("-o", "BatchMode=yes", "-o", "ConnectTimeout=10", target, "hostname; id -un")
+    return lab.run(source, as_user(user, sh("ssh {words} 2>&1", words=words))).stdout
+
+
+def files_of(lab: Live) -> str:
+    paths = ("ssh_known_hosts2", "shosts.equiv", "ssh_config.d", "sshd_config.d")
+    return lab.run(NODE, sh("cd /etc/ssh && grep -ls Corral -r {p}", p=list(paths))).stdout
+
+
+def test_who_has_a_job_on_several_nodes_goes_from_one_to_another_without_a_key(lab: Live) -> None:
+    assert not lab.run(NODE, as_user("bob", sh("ls ~/.ssh/id_*"))).ok
+    assert "Access denied by pam_slurm_adopt" in from_node(lab, "bob", NODE, "node2")
+    try:
+        job = submit(lab, "bob", f"-N2 -n2 -w {NODE},node2", "srun sleep 300")
+        wait(lab, job, "RUNNING")
+        begun(lab, "bob", "sleep")
+        assert from_node(lab, "bob", NODE, "node2").split() == ["node2", "bob"]
+        assert from_node(lab, "bob", "node2", NODE).split() == [NODE, "bob"]
+        address = lab.run(NODE, sh("getent hosts node2")).stdout.split()[0]
+        assert from_node(lab, "bob", NODE, address).split() == ["node2", "bob"]
+        # Not as somebody else, nor as root or who may become root.
+        for other in ("alice", "root", "ada"):
+            assert "Permission denied" in from_node(lab, "bob", NODE, f"{other}@node2")
+        for able in ("root", "ada"):
+            assert "Permission denied" in from_node(lab, able, NODE, "node2")
+        # A host whose key is not the one that was distributed is nobody.
+        swap = sh(
+            "cd /etc/ssh && mkdir /root/kept && mv ssh_host_*_key* /root/kept && ssh-keygen -A -q"
+        )
+        assert lab.run(NODE, swap).ok
+        assert "Permission denied" in from_node(lab, "bob", NODE, "node2")
+    finally:
+        lab.run(NODE, sh("[ ! -d /root/kept ] || mv /root/kept/* /etc/ssh/; rm -rf /root/kept"))
+        cancel(lab)
+
+
+@pytest.mark.parametrize(
+    "breaks",
+    [
+        sh("rm /etc/ssh/shosts.equiv"),
+        sh("echo node9 >>/etc/ssh/shosts.equiv"),
+        sh("sed -i s/yes/no/ /etc/ssh/sshd_config.d/01-corral-host-based.conf"),
+        sh(
+            r"printf 'Match all\n HostbasedAuthentication no\n' >/etc/ssh/sshd_config.d/00-own.conf"
+        ),
+    ],
+)
+def test_logins_between_nodes_that_somebody_broke_are_seen(lab: Live, breaks: Script) -> None:
+    """As after a crash between two of its files."""
+    try:
+        assert lab.run(NODE, breaks).ok
+        plan = asyncio.run(api.plan(lab.spec))
+        changes = [(c.nodes, c.change.resource) for s in plan.stages for c in s.changes]
+        assert changes == [((NODE,), "host-based")]
+    finally:
+        lab.run(NODE, sh("rm -f /etc/ssh/sshd_config.d/00-own.conf"))
+        asyncio.run(api.up(lab.spec))
+    assert not [c for s in asyncio.run(api.plan(lab.spec)).stages for c in s.changes]
+
+
 def test_nobody_is_locked_out_when_slurm_is_dead(lab: Live) -> None:
     try:
         assert lab.run(NODE, sh("systemctl stop slurmd")).ok
@@ -259,5 +321,7 @@ def test_restored_sshd_is_as_it_was(lab: Live) -> None:
     try:
         assert "@ in bob" in lab.run(NODE, login("bob")).stdout
         assert not lab.run(NODE, sh("grep -i corral /etc/pam.d/sshd")).ok
+        assert files_of(lab) == ""
+        assert "Host key verification failed" in from_node(lab, "bob", "node2", NODE)
     finally:
         asyncio.run(api.up(lab.spec))

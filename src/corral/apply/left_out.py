@@ -96,7 +96,7 @@ class LeftOut:
             elif like is None or like.mesh.address:
                 raise error
             else:  # the hardware of the other one, and nothing that names that machine
-                facts[node] = replace(like, node=node, address="", nics=())
+                facts[node] = replace(like, node=node, address="", nics=(), host_key="")
         return facts
 
     @property

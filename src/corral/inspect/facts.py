@@ -73,6 +73,7 @@ class Facts:
     cloud_init: bool = False
     mesh: MeshFacts = field(default_factory=MeshFacts)
     swap_limit: bool = False  # memory.memsw.* (v1) or memory.swap.max (v2): the kernel limits swap
+    host_key: str = ""  # of its sshd: type and public key
     pmix: bool = False  # its Slurm, or the one that the package source offers, starts ranks by PMIx
 
     def as_dict(self) -> dict[str, object]:
@@ -165,6 +166,7 @@ def _facts(node: str, parts: Answers) -> Facts:
         secure_boot=system.SECURE_BOOT.read_or_empty(parts),
         firewall=system.FIREWALL.read_or_empty(parts),
         cloud_init=system.CLOUD_INIT.read_or_empty(parts),
+        host_key=system.HOST_KEY.read_or_empty(parts),
         mesh=tailnet.mesh(parts),
     )
 

@@ -5,6 +5,7 @@ Functions here raise ValueError on nonsense; ``facts.parse_facts`` makes it a Co
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -91,6 +92,12 @@ def firewall(answer: str) -> Firewall:
     return _FIREWALLS.get(answer.strip(), "")
 
 
+def host_key(answer: str) -> str:
+    """Type and public key by which its sshd is known; "" where it has none that can be one."""
+    text = answer.strip()
+    return text if re.fullmatch(r"ssh-ed25519 [A-Za-z0-9+/]{68}={0,2}", text) else ""
+
+
 # ufw itself takes half a second to print its one setting. nft: a chain that drops, by its policy or
 # by its last rule, is a firewall that is on.
 FIREWALL: Final = Question(
@@ -147,7 +154,22 @@ CLOUD_INIT: Final = Question(
     "cloudinit", sh("[ ! -e /etc/cloud/cloud.cfg ] || echo yes"), _is("yes")
 )
 """cloud-init is there, which may write host name and /etc/hosts at each boot."""
-QUESTIONS: Final = (OS, KERNEL, SYSTEMD, CGROUP, SWAP_LIMIT, SECURE_BOOT, CLOUD_INIT, FIREWALL)
+HOST_KEY: Final = Question(
+    "sshdkey",
+    sh("cut -d' ' -f1,2 /etc/ssh/ssh_host_ed25519_key.pub 2>/dev/null || :"),
+    host_key,
+)
+QUESTIONS: Final = (
+    OS,
+    KERNEL,
+    SYSTEMD,
+    CGROUP,
+    SWAP_LIMIT,
+    SECURE_BOOT,
+    CLOUD_INIT,
+    FIREWALL,
+    HOST_KEY,
+)
 
 
 UPDATE_MARK: Final = "/var/lib/corral/update"

@@ -67,7 +67,7 @@ KEPT_AS: Final[Mapping[str, str]] = MappingProxyType(
         # What they touch is in their changes' ``keeps``, or undo knows it by name.
         **dict.fromkeys(("ports", "exports", "parts", "sshd-adopt", "logins", "holds"), ""),
         **dict.fromkeys(("former-mounts", "former-people", "mesh", "supervised", "timer"), ""),
-        "pam-profile": "",
+        **dict.fromkeys(("pam-profile", "host-based"), ""),
         # Shared storage is data: what jobs wrote stays.
         **dict.fromkeys(("job-folders", "member-folders"), ""),
         # They leave nothing behind.

@@ -76,9 +76,16 @@ def test_secure_boot_and_cloud_init() -> None:
     assert not system.CLOUD_INIT.read_or_empty({})
 
 
+def test_a_host_key_is_one_or_none() -> None:
+    key = f"ssh-ed25519 {'A' * 68}"
+    assert system.HOST_KEY.read_or_empty({"sshdkey": f"{key}\n"}) == key
+    for text in ("", "ssh-rsa AAAA", f"{key}\n{key}", f"{key} evil", "ssh-ed25519 A B"):
+        assert system.HOST_KEY.read_or_empty({"sshdkey": text}) == ""
+
+
 def test_facts_recorded_before_are_read_with_defaults() -> None:
     fields = FACTS.as_dict()
-    for name in ("nvidia_pci", "secure_boot", "firewall", "cloud_init"):
+    for name in ("nvidia_pci", "secure_boot", "firewall", "cloud_init", "host_key"):
         del fields[name]
     assert Facts.from_dict(fields) == FACTS
 

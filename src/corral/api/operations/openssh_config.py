@@ -18,18 +18,23 @@ from corral.hosts.target import SSH_PORT, SshTarget, option_path
 from corral.providers.login_host import entry_target
 from corral.spec.client import ClientSpec
 from corral.spec.models import ClusterSpec
-from corral.spec.nodes import nodes_of, users_of
+from corral.spec.nodes import controllers_of, login_nodes_of, nodes_of, users_of
 
 RESOLVED: Final = ("hostname", "port", "proxyjump", "proxycommand")
 """Settings of the user's own configuration that count for the host of a profile."""
 RESOLVE_S: Final = 20.0
+ANSWER_S: Final = 10
+"""As long as a profile's verbs wait for a login node."""
+_PLAIN: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9@._:-]*")
+"""Safe in a shell command without quotes, and no option of ssh."""
 
 
 async def ssh_config(spec: ClusterSpec, *, user: str = "") -> str:
     """Host blocks for a cluster: ``NAME`` is the login node, ``NODE.NAME`` a node.
 
     With a profile, or for a user of the cluster, the nodes are reached through the login node; for
-    an administrator each as ``corral ssh`` reaches it.
+    an administrator each as ``corral ssh`` reaches it. Of several login nodes ``NAME`` is the first
+    one that answers.
 
     Args:
         spec: the cluster.
@@ -48,8 +53,10 @@ async def ssh_config(spec: ClusterSpec, *, user: str = "") -> str:
                 f"profile {title} logs in as {spec.profile.user}, not as {user}",
                 hint=f"corral login {user}@{spec.profile.host} --name NAME makes another profile",
             )
-        entry = await _resolved(entry_target(spec))
-        return _section(title, _of_user(spec, title, spec.profile.node, entry))
+        own = spec.profile
+        entered = {own.node: spec} | {o.node: spec.entered_by(o) for o in own.login_nodes}
+        entries = {n: await _resolved(entry_target(each)) for n, each in entered.items()}
+        return _section(title, _of_user(spec, title, entries))
     names = [known.name for known in users_of(spec)]
     if user and user not in names:
         raise CorralError(
@@ -68,9 +75,12 @@ async def ssh_config(spec: ClusterSpec, *, user: str = "") -> str:
             hint="no configuration is needed: corral ssh opens a shell here",
         )
     if user:
-        entry = replace(targets[controller], user=user, key=None, only_key=False, privileged=False)
-        return _section(title, _of_user(spec, title, controller, entry))
-    blocks = [_block(title, _settings(targets[controller], controller))]
+        own = {"user": user, "key": None, "only_key": False, "privileged": False}
+        names = [controller, *(n for n in login_nodes_of(spec) if n in targets)]
+        return _section(
+            title, _of_user(spec, title, {n: replace(targets[n], **own) for n in names})
+        )
+    blocks = _logins(title, {n: targets[n] for n in controllers_of(spec) if n in targets})
     blocks += [_block(f"{n}.{title}", _settings(t, n)) for n, t in targets.items()]
     return _section(title, blocks)
 
@@ -109,9 +119,10 @@ def _title(spec: ClusterSpec) -> str:
     return spec.profile.name if isinstance(spec, ClientSpec) else spec.name
 
 
-def _of_user(spec: ClusterSpec, title: str, entry: str, target: SshTarget) -> list[str]:
-    """The login node, and through it the others."""
-    blocks = [_block(title, _settings(target, entry))]
+def _of_user(spec: ClusterSpec, title: str, entries: Mapping[str, SshTarget]) -> list[str]:
+    """The login nodes, and through the first one that answers the others."""
+    entry, target = next(iter(entries.items()))
+    blocks = _logins(title, entries)
     for node in nodes_of(spec):
         if node.name == entry:
             blocks.append(_block(f"{node.name}.{title}", _settings(target, entry)))
@@ -122,6 +133,48 @@ def _of_user(spec: ClusterSpec, title: str, entry: str, target: SshTarget) -> li
         settings = {**_settings(inner, node.name), "ProxyJump": title}
         blocks.append(_block(f"{node.name}.{title}", settings))
     return blocks
+
+
+def _logins(title: str, entries: Mapping[str, SshTarget]) -> list[str]:
+    """The login node; in front of it the others, each for when none before it answers.
+
+    OpenSSH has no list of addresses for one name, but takes settings where a command succeeds. A
+    node behind a ProxyCommand, or of an odd address, cannot be asked so: it has none behind it.
+    """
+    (first, target), *others = entries.items()
+    settings, blocks = _settings(target, first), list[str]()
+    silent, before = "", target
+    for place, (node, other) in enumerate(others, 1):
+        if not (question := _answers(before)):
+            break
+        silent += f' !exec "{question}"'
+        follows = place < len(others) and _answers(other)
+        unless = f' exec "{follows}"' if follows else ""
+        own = _settings(other, node)
+        own |= {name: "none" for name in ("ProxyJump", "ProxyCommand") if name not in own}
+        blocks.append(_block("", own, f"Match originalhost {title}{silent}{unless}"))
+        before = other
+    return [*blocks, _block(title, settings)]
+
+
+def _answers(target: SshTarget) -> str:
+    """A command that succeeds where the target's sshd answers; "" where there is none.
+
+    Whether it lets the user in is not asked: a refusal is to be seen.
+    """
+    proxies = [value for _, value in pairwise(target.options) if value.startswith("Proxy")]
+    if target.via is not None or not _PLAIN.fullmatch(target.address):
+        return ""
+    if not proxies:
+        scan = f"ssh-keyscan -T {ANSWER_S} -p {target.port} -- {target.address} 2>/dev/null"
+        return f"{scan} | grep -q ."
+    word, _, hop = proxies[0].partition("=")
+    if word != "ProxyJump" or len(proxies) > 1 or not _PLAIN.fullmatch(hop):
+        return ""
+    inner = f"[{target.address}]:{target.port}"
+    return (
+        f"ssh -o ConnectTimeout={ANSWER_S} -W {inner} {hop} 2>/dev/null </dev/null | grep -q ^SSH-"
+    )
 
 
 async def _resolved(target: SshTarget) -> SshTarget:
@@ -157,9 +210,9 @@ def _settings(target: SshTarget, node: str) -> dict[str, str]:
     return settings
 
 
-def _block(alias: str, settings: Mapping[str, str]) -> str:
+def _block(alias: str, settings: Mapping[str, str], head: str = "") -> str:
     lines = (f"  {key} {value}" for key, value in settings.items() if value)
-    return "\n".join((f"Host {alias}", *lines, ""))
+    return "\n".join((head or f"Host {alias}", *lines, ""))
 
 
 def _section(title: str, blocks: list[str]) -> str:

@@ -16,6 +16,7 @@ from corral.jobs.batch.fabric import DEFAULT, Rdma
 from corral.jobs.batch.tracking import UNTRACKED, Tracking
 from corral.jobs.model import JobSpec, seconds_of
 from corral.jobs.profile import profiler
+from corral.jobs.requests import option_in
 from corral.jobs.sweep import point_arguments
 
 AGAIN: Final = 75
@@ -176,8 +177,9 @@ def _directives(job: JobSpec, place: Place) -> list[Script]:
     ]
     if job.requeue:
         lines.append(sh("#SBATCH --signal={v}", v=f"B:USR1@{seconds_of(job.grace)}"))
-        # The same signal where a cloud takes a node back.
-        lines.append(sh("#SBATCH --comment=corral:signal=USR1"))
+        # The same signal where a cloud takes a node back; the user's own comment stays.
+        if option_in(job.sbatch, "--comment") is None:
+            lines.append(sh("#SBATCH --comment=corral:signal=USR1"))
     return lines
 
 

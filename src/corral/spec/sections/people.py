@@ -109,3 +109,9 @@ class Access(Model):
         "Nodes where users may always log in; left out: the controller, and the backup controller.",
         default=None,
     )
+    between_nodes: bool = about(
+        "none",
+        "Users log in from node to node without keys of theirs, by the keys of the nodes; root "
+        "and who may use sudo do not.",
+        default=False,
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,7 +16,7 @@ from corral.api.operations.nodes import ssh_argv
 from corral.errors import Code, CorralError
 from corral.hosts import process
 from corral.hosts.target import SshTarget
-from corral.spec.client import ClientSpec, Profile, client_spec, public_part
+from corral.spec.client import ClientSpec, LoginNode, Profile, client_spec, public_part
 from corral.spec.load import load_or_raise
 from corral.spec.models import ClusterSpec
 
@@ -79,6 +81,85 @@ def test_a_profile_jumps_by_its_login_node(profile: ClientSpec, tmp_path: Path) 
     assert node["userknownhostsfile"] == str(tmp_path / "known hosts")
     assert as_ssh_reads(path, "node0.lab")["hostname"] == "gate.example.org"
     assert as_ssh_reads(path, "elsewhere")["hostname"] == "elsewhere"
+
+
+@pytest.fixture
+def scanner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """In place of ssh-keyscan and of a jump host's ssh; the file has the addresses that answer."""
+    programs, answering = tmp_path / "programs", tmp_path / "answering"
+    programs.mkdir()
+    answering.write_text("")
+    scan = programs / "ssh-keyscan"
+    scan.write_text(f'#!/bin/sh\nfor a; do :; done\ngrep -qxF "$a" {answering} && echo "$a key"\n')
+    jump = programs / "ssh"
+    jump.write_text(
+        f'#!/bin/sh\n[ "$3" = -W ] || exec {shutil.which("ssh")} "$@"\n'
+        f'grep -qxF "$4" {answering} && echo SSH-2.0-x\n'
+    )
+    for program in (scan, jump):
+        program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    return answering
+
+
+def with_others(profile: ClientSpec, monkeypatch: pytest.MonkeyPatch, hop: str) -> ClientSpec:
+    """The profile with two login nodes more; ``hop`` is the first one's jump host."""
+
+    async def run(argv: list[str], *, timeout: float) -> process.Ended:
+        lines = f"hostname {argv[-1]}\nport 22\n"
+        return process.Ended(0, (f"{lines}proxyjump {hop}\n" if hop else lines).encode(), b"")
+
+    monkeypatch.setattr(openssh_config.process, "run", run)
+    others = (
+        LoginNode(node="node1", host="10.0.0.11", port=2222),
+        LoginNode(node="node2", host="10.0.0.12"),
+    )
+    own = profile.profile.model_copy(update={"login_nodes": others})
+    return client_spec(own, Path(profile.known_hosts))
+
+
+@pytest.mark.parametrize(
+    ("answering", "shown"),
+    [
+        ("gate\n10.0.0.11\n10.0.0.12", ("gate", "node0", "22")),
+        ("10.0.0.11\n10.0.0.12", ("10.0.0.11", "node1", "2222")),
+        ("10.0.0.12", ("10.0.0.12", "node2", "22")),
+    ],
+)
+def test_the_next_login_node_is_used_where_the_first_does_not_answer(
+    profile: ClientSpec,
+    scanner: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    answering: str,
+    shown: tuple[str, str, str],
+) -> None:
+    path = scanner.parent / "config"
+    written(with_others(profile, monkeypatch, ""), path)
+    scanner.write_text(f"{answering}\n")
+    login = as_ssh_reads(path, "lab")
+    assert (login["hostname"], login["hostkeyalias"], login["port"]) == shown
+    assert (login["user"], login["stricthostkeychecking"]) == ("alice", "true")
+    assert as_ssh_reads(path, "node2.lab")["proxyjump"] == "lab"
+
+
+def test_a_login_node_behind_a_jump_host_is_asked_through_it(
+    profile: ClientSpec, scanner: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = scanner.parent / "config"
+    written(with_others(profile, monkeypatch, "hop"), path)
+    scanner.write_text("[gate]:22\n")
+    assert as_ssh_reads(path, "lab")["hostname"] == "gate"
+    scanner.write_text("[10.0.0.11]:2222\n")
+    assert as_ssh_reads(path, "lab")["hostname"] == "10.0.0.11"
+
+
+def test_no_text_of_an_address_is_a_command(
+    profile: ClientSpec, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    own = profile.profile.model_copy(update={"host": "gate;reboot"})
+    spec = client_spec(own, tmp_path / "known hosts")
+    with contextlib.suppress(CorralError):  # ssh itself would not take it
+        assert "exec" not in written(with_others(spec, monkeypatch, ""), tmp_path / "config")
 
 
 def test_a_section_is_replaced_and_removed(profile: ClientSpec, tmp_path: Path) -> None:

@@ -507,6 +507,19 @@ def test_sbatch_reads_each_directive_as_a_shell_does() -> None:
             assert (option.fault, shlex.split(line)) == ("", ["#SBATCH", f"--{option.name}{value}"])
 
 
+def test_a_job_that_starts_again_keeps_its_own_comment() -> None:
+    """Corral's, by which a cloud's notice reaches the job, took its place without a word."""
+
+    _, place = next(iter(GOLDEN.values()))
+
+    def comments(*options: str) -> list[str]:
+        job = JobSpec(script="train.py", requeue=True, sbatch=options)
+        return [line for line in batch_script(job, place).splitlines() if "--comment" in line]
+
+    assert comments() == ["#SBATCH --comment=corral:signal=USR1"]
+    assert comments("--comment=mine") == ["#SBATCH --comment=mine"]
+
+
 def test_a_rank_in_a_container_gets_what_its_node_wrote(machine: Machine, tmp_path: Path) -> None:
     """The image's own values are there first, as Pyxis leaves them: Corral's and the user's win."""
     program = tmp_path / "show.sh"
