@@ -132,11 +132,14 @@ def test_accelerate_launch_with_one_process_leaves_the_world_as_it_is(
 
 
 def test_the_deepspeed_command_alone_is_named(cluster: Live, deepspeed: str) -> None:
-    """Three worlds: the script ends with status 1, and the first rank reports why."""
+    """Worlds of one rank: the script ends with status 1, and the first rank reports why.
+
+    The end of one rank ends the job, so the last world may have printed nothing yet.
+    """
     place = put(cluster, "deepspeed_train.py")
     outcome, lines = run(cluster, ["deepspeed", "--num_gpus=1", place], deepspeed)
     assert not outcome.good
-    assert [result["ranks"] for result in results(lines)] == [1, 1, 1], lines
+    assert {result["ranks"] for result in results(lines)} == {1}, lines
     warned = [line for line in lines if "is a separate world" in line]
     assert len(warned) == 1, lines
     assert warned[0].startswith("corral: warning: deepspeed knows of one machine, so each of 3 ")

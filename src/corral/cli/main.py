@@ -123,7 +123,7 @@ VERBS: Final = MappingProxyType(
         "report": Verb(
             "operations.report", _NODES, "Report a month: use, goodput, queue times, costs."
         ),
-        "nodes": Verb("operations.nodes", _NODES, "Show the history of nodes."),
+        "nodes": Verb("operations.nodes", _NODES, "Show nodes' history, replace and update them."),
         "keys": Verb(
             "operations.keys", _NODES, "Set up, forget and replace the keys of a cluster."
         ),
