@@ -1,10 +1,12 @@
 """The page at 10,000 nodes and 50,000 jobs: first view, news to 100 viewers, calls, memory.
 
     .venv/bin/python -m benchmarks.web [--nodes 10000] [--jobs 50000] [--viewers 100]
-        [--rounds 9] [--turns 4] [--rest 30] [--settle 5] [--private 20]
+        [--rounds 9] [--turns 4] [--rest 30] [--settle 5] [--private 20] [--ended]
 
 With ``--private`` Slurm hides users from each other (PrivateData): so many users look, each with an
 own poller, and each is sent the own jobs. Only calls, news and memory are measured then.
+With ``--ended`` slurmctld has not forgotten so many jobs that ended, and accounting has the 2,000
+that the page keeps: filters of that list are measured alone.
 
 A separate process plays slurmrestd: its nodes and jobs are complete copies of recorded ones
 (24.11, v0.0.42), so that answers are as long as the real ones. The page's server is the real one.
@@ -48,6 +50,8 @@ CHANGED = (1, 200, 2000)
 NODES = "/api/nodes?layout=columns"
 SHORT_MS = 50
 """The browser reports frames from here on."""
+MOST = 2000
+"""Jobs out of accounting that the page keeps."""
 STATES = ("RUNNING", "PENDING", "PENDING", "COMPLETED")
 ALTERED_S = 330.0
 """Until then each of them must be seen."""
@@ -69,7 +73,9 @@ def _number(value: int) -> dict[str, Any]:
 class Slurm:
     """slurmrestd with many nodes and jobs; ``POST /change`` changes one of each."""
 
-    def __init__(self, nodes: int, jobs: int, *, private: bool = False) -> None:
+    def __init__(
+        self, nodes: int, jobs: int, *, private: bool = False, ended: bool = False
+    ) -> None:
         self.private = private
         kept = {
             w: json.loads((RECORDED / f"{w}.json").read_text())["body"]
@@ -93,18 +99,36 @@ class Slurm:
             self.nodes.append(json.dumps(record, indent=2))
         self.jobs, self.states, self.listing = [], [], b""
         self.of_user: dict[str, list[int]] = {}
+        self.past = self.recalled(jobs) if ended else {}
         for number in range(1, jobs + 1):
-            state = STATES[number % 4]
+            state = "COMPLETED" if ended else STATES[number % 4]
             record = {
                 **(job if state != "PENDING" else wait),
                 "job_id": number,
                 "job_state": [state],
                 "user_name": f"user{number % 200}",
                 "name": f"train-{number}",
+                **({"end_time": _number(int(time.time()) - number)} if ended else {}),
             }
             self.jobs.append(json.dumps(record, indent=2))
             self.states.append(state)
             self.of_user.setdefault(str(record["user_name"]), []).append(number - 1)
+
+    def recalled(self, jobs: int) -> dict[str, Any]:
+        """What accounting has: jobs that ended before those that slurmctld knows."""
+        kept: dict[str, Any] = json.loads((RECORDED / "past.json").read_text())["body"]
+        job, end = kept["jobs"][0], int(time.time()) - jobs
+        numbers = range(jobs + 1, jobs + 1 + MOST)
+        past = ({"job_id": number, "name": f"train-{number}"} for number in numbers)
+        times = {**job["time"], "end": end}
+        return {**kept, "jobs": [{**job, **each, "time": times} for each in past]}
+
+    async def ended(self, request: Request) -> Response:
+        """Jobs out of accounting, all of the newest part of a period."""
+        if not self.past:
+            return Response(status_code=404)
+        newest = request.query_params["end_time"] == "now"
+        return JSONResponse(self.past if newest else {**self.past, "jobs": []})
 
     async def list(self, request: Request) -> Response:
         """All nodes, jobs or partitions."""
@@ -196,6 +220,7 @@ class Slurm:
                 Route(f"{base}/job/{{id:int}}", self.job),
                 Route(f"{base}/{{what}}", self.list),
                 Route("/slurmdb/v0.0.42/user/{n}", self.user),
+                Route("/slurmdb/v0.0.42/jobs", self.ended),
                 Route("/change", self.change, methods=["POST"]),
                 Route("/alter", self.alter, methods=["POST"]),
                 Route("/shift", self.shift, methods=["POST"]),
@@ -204,9 +229,9 @@ class Slurm:
         )
 
 
-def serve(nodes: int, jobs: int, *, private: bool) -> None:
+def serve(nodes: int, jobs: int, *, private: bool, ended: bool) -> None:
     """Play slurmrestd on a free port, which is printed when all of it is made."""
-    app = Slurm(nodes, jobs, private=private).app()
+    app = Slurm(nodes, jobs, private=private, ended=ended).app()
     with socket.create_server(("127.0.0.1", 0)) as listening:
         print(listening.getsockname()[1], flush=True)
         config = uvicorn.Config(app, log_level="error")
@@ -214,10 +239,11 @@ def serve(nodes: int, jobs: int, *, private: bool) -> None:
 
 
 @contextmanager
-def player(nodes: int, jobs: int, *, private: bool = False) -> Iterator[str]:
+def player(nodes: int, jobs: int, *, private: bool = False, ended: bool = False) -> Iterator[str]:
     """A process that plays slurmrestd; its address."""
     argv = [sys.executable, "-m", "benchmarks.web", "--serve"]
     argv += [f"--nodes={nodes}", f"--jobs={jobs}", f"--private={int(private)}"]
+    argv += ["--ended"] if ended else []
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as process:
         try:
             port = process.stdout.readline().strip() if process.stdout else ""
@@ -317,20 +343,35 @@ QUERIES = ("user=user3", "train-31", "train", "nodes=node0")
 """What is typed: a key, a word of few jobs, one of all jobs, a node."""
 
 
-async def filtered(http: httpx.AsyncClient) -> dict[str, Any]:
+async def filtered(http: httpx.AsyncClient, *, ended: bool = False) -> dict[str, Any]:
     """The page's own question for the first page of a filter: arrays are one row. None is kept."""
     figures = dict[str, Any]()
+    path, what = ("/api/past", "ended") if ended else ("/api/jobs", "all")
+    tab = {"days": "7", "by": "end_at"} if ended else {"show": "all", "by": "id"}
     for query in QUERIES:
         took = list[float]()
         for limit in range(100, 95, -1):
-            asked = {"show": "all", "q": query, "by": "id", "down": "true", "arrays": "true"}
+            asked = {**tab, "q": query, "down": "true", "arrays": "true"}
             begin = time.monotonic()
-            reply = await http.get("/api/jobs", params={**asked, "offset": 0, "limit": limit})
+            reply = await http.get(path, params={**asked, "offset": 0, "limit": limit})
             reply.raise_for_status()
             took.append(time.monotonic() - begin)
-        words = f"a page of all jobs, {query}, median / worst of 5, s"
+        words = f"a page of {what} jobs, {query}, median / worst of 5, s"
         figures[words] = f"{median(took):.3f} / {max(took):.3f}"
     return figures
+
+
+async def of_ended(url: str, jobs: int) -> dict[str, Any]:
+    """Filters of the jobs that ended."""
+    async with httpx.AsyncClient(base_url=url, timeout=120) as http:
+        reply = await http.post("/api/login", json={"token": token()})
+        http.headers.update(session_headers(reply))
+        (await http.get("/api/cluster")).raise_for_status()  # has read all jobs
+        reply = await http.get("/api/past", params={"days": "7"})
+        listed = reply.raise_for_status().json()
+        if (listed["total"], listed["why"]) != (jobs + MOST, ""):
+            raise SystemExit(f"{listed['total']} jobs ended: {listed['why']}")
+        return {"jobs that ended": listed["total"], **await filtered(http, ended=True)}
 
 
 async def altered(http: httpx.AsyncClient, slurm: httpx.AsyncClient) -> dict[str, Any]:
@@ -591,25 +632,27 @@ def main() -> None:
     parser.add_argument(
         "--private", type=int, default=0, help="users that are hidden from each other"
     )
+    parser.add_argument("--ended", action="store_true", help="filters of jobs that ended, alone")
     parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.serve:
-        serve(args.nodes, args.jobs, private=bool(args.private))
+        serve(args.nodes, args.jobs, private=bool(args.private), ended=args.ended)
         return
     if shutil.which("chromium"):
         required("playwright")
     size = Size(args.viewers, args.rounds, args.turns, args.rest, args.settle)
     hidden = bool(args.private)
     with (
-        player(args.nodes, args.jobs, private=hidden) as slurm,
+        player(args.nodes, args.jobs, private=hidden, ended=args.ended) as slurm,
         page(slurm, private={"jobs"} if hidden else ()) as (server, url),
     ):
         print(f"{'load before':50} {Path('/proc/loadavg').read_text().split()[0]}")
-        work = (
-            private(url, slurm, server.pid, size, args.private)
-            if hidden
-            else measure(url, slurm, server.pid, size)
-        )
+        if args.ended:
+            work = of_ended(url, args.jobs)
+        elif hidden:
+            work = private(url, slurm, server.pid, size, args.private)
+        else:
+            work = measure(url, slurm, server.pid, size)
         for what, figure in asyncio.run(work).items():
             print(f"{what:50} {figure}")
 

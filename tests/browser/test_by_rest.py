@@ -121,7 +121,7 @@ VIEWS = {
     "policy/licenses": "There is nothing to change here.",
     "policy/scheduler": "Main scheduler",
     "api": "operations",
-    "tokens": "which takes Slurm's own tokens",
+    "tokens": "takes Slurm's own tokens",
     "proof": "this needs Corral itself, which does not run here",
 }
 """What each view shows: its content, or in a sentence what it lacks."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from corral.web.routes import view
 from tests.browser.conftest import patient, until, wait_until
 from tests.browser.desk import NODES, DeskRest, served, tab, window
+from tests.browser.views_world import busy
 
 __all__ = ["window"]
 
@@ -63,6 +65,34 @@ def test_a_lost_request_is_repeated(
         assert page.locator(".node").count() == 3
         assert len(lost) == 1
         assert not page.locator("input[name=token]").count()
+
+
+def test_a_part_of_a_jobs_page_is_asked_for_again_and_unknown_until_then(
+    window: Any, tmp_path: Path
+) -> None:
+    """A lost answer was shown as a job without environment, tracked run and profile, for good."""
+    environment = [["LR", "0.1"]]
+    with busy(tmp_path) as desk, tab(window, desk) as page:
+        lost = lose(page, "**/api/jobs/3001/extras", "busy")
+        page.route(
+            "**/api/jobs/3001/extras",
+            lambda route: (
+                route.fallback()
+                if not lost
+                else route.fulfill(
+                    json={
+                        "environment": environment,
+                        **{"run": "", "tracking": "", "recordings": []},
+                    }
+                )
+            ),
+        )
+        page.evaluate("location.hash = 'job/3001'")
+        unknown = page.locator("text=Environment, tracked run and profile are unknown: ")
+        unknown.wait_for()
+        page.locator("summary >> text=Environment of its first process").wait_for()
+        assert len(lost) == 1
+        assert unknown.count() == 0
 
 
 @pytest.mark.parametrize("how", ["refused", "busy"])

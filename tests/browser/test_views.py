@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 
-from tests.browser.conftest import LIVE, patient, wait_until
+from tests.browser.conftest import LIVE, patient, until, wait_until
 from tests.browser.desk import SIZES, Desk, DeskRest, pictures, served, tab, window
 from tests.browser.views_world import busy, owned
 
@@ -250,3 +250,35 @@ def test_the_login(window: Any) -> None:
         page.wait_for_selector("[role=alert]:not(:empty)")
         assert not looked_at(page, "login")
         context.close()
+
+
+TIMES = "[...document.querySelectorAll('.curve .u-legend tr:first-child td')]"
+
+
+def test_curves_show_one_time_and_keep_the_part_that_was_drawn_out(window: Any, desk: Desk) -> None:
+    """Each had a separate cursor, and the next sample showed all of the time again."""
+    with tab(window, desk) as page:
+        opened(page, desk, "job/3001", ".curve canvas")
+        over = page.locator(".curve .u-over")
+        until(page, lambda: over.count() > 1, "several curves")
+        over.first.scroll_into_view_if_needed()
+        box = over.first.bounding_box()
+        at = box["y"] + box["height"] / 2
+
+        def time_at(share: float) -> str:
+            page.mouse.move(box["x"] + box["width"] * share + 1, at)
+            page.evaluate(DRAWN)
+            times = page.evaluate(f"{TIMES}.map((cell) => cell.textContent)")
+            assert len(times) > 1 and len(set(times)) == 1, times
+            return times[0]
+
+        start, part = time_at(0.01), time_at(0.4)
+        assert start < part
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] * 0.6, at)
+        page.mouse.up()
+        assert start < time_at(0.01) <= part
+        with page.expect_response("**/jobs/3001/figures"):
+            pass
+        page.wait_for_timeout(500)
+        assert start < time_at(0.01) <= part

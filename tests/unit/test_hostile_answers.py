@@ -63,17 +63,21 @@ def test_json_of_another_shape_is_an_error_with_words(read: Callable[[], object]
 
 
 @pytest.mark.parametrize("about", [DEEP, '{"logs": 1e999}', '{"logs": [1]}', "7"])
-def test_a_job_whose_user_wrote_its_description_is_found_by_slurm(about: str) -> None:
-    assert _handle(f"kim\n/shared/corral/jobs/kim/1-a-x\n{about}", 1, "c") is None
+def test_a_job_whose_user_wrote_its_description_has_unknown_ranks(about: str) -> None:
+    """It was taken for a job without ranks and parts."""
+    with pytest.raises(CorralError, match=r"unknown: .*/1-a-x/job\.json is damaged"):
+        _handle(f"kim\n/shared/corral/jobs/kim/1-a-x\n{about}", 1, "c")
+    assert _handle("kim\n/shared/corral/jobs/kim/1-a-x\n", 1, "c") is None, "it was removed"
 
 
 def test_a_sweep_that_a_user_wrote_later_has_no_endless_points() -> None:
     """Eleven names of ten values each are 100 billion points."""
     values = list(range(10))
     sweep = {name: values for name in "abcdefghijk"}
-    assert _points(json.dumps({"job": {"sweep": sweep}})) == ()
+    assert _points(json.dumps({"job": {"sweep": sweep}})) is None
+    assert _points(json.dumps({"job": {"sweep": {}}})) == _points('{"job": {}}') == ()
     assert len(_points(json.dumps({"job": {"sweep": {"a": values, "b": values}}}))) == 100
-    assert _points(DEEP) == ()
+    assert _points(DEEP) is None
 
 
 def test_numbers_of_a_users_files_are_numbers_of_parts() -> None:

@@ -49,7 +49,16 @@ def _peers(scene: Scene) -> Iterator[Diagnosis]:
     if scene.lead.error is not None:
         return
     known = {address: node for node, address in scene.addresses.items()}
-    for peer in scene.lead.get(TAILNET_PEERS) or ():
+    peers = scene.lead.get(TAILNET_PEERS)
+    if peers is None and (scene.lead.get(TAILNET) or {}).get("BackendState") == "Running":
+        if TAILNET_PEERS.name in scene.lead.sections:
+            text = (
+                f"whether other nodes are cut off is unknown: tailscale status --json on "
+                f"{scene.controller} gives nothing that can be read"
+            )
+            yield finding("F100", scene.controller, text)
+        return
+    for peer in peers or ():
         node = next((known[address] for address in peer.addresses if address in known), "")
         if not node:
             continue

@@ -89,13 +89,16 @@ class Peer:
     relay: str
 
 
-def peers(answer: str) -> tuple[Peer, ...]:
-    """The peers in what ``tailscale status --json`` printed; none where that is something else."""
+def peers(answer: str) -> tuple[Peer, ...] | None:
+    """The peers in what ``tailscale status --json`` printed; None where that is something else."""
     try:
         status = _object(json.loads(answer))
     except BAD_JSON:
+        return None
+    listed = status.get("Peer", ())
+    if listed is None:  # of a machine that knows no other one
         return ()
-    return tuple(map(_peer, _object(status.get("Peer")).values()))
+    return tuple(map(_peer, _object(listed).values())) if isinstance(listed, dict) else None
 
 
 def _peer(value: Any) -> Peer:

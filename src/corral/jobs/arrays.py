@@ -35,13 +35,16 @@ _STATUS: Final = re.compile(r"[0-9]{1,3}")
 _PROGRAM: Final = "jobs/user.sh"
 
 
-def _points(about: str) -> tuple[Mapping[str, str], ...]:
+def _points(about: str) -> tuple[Mapping[str, str], ...] | None:
+    """The points of a sweep, none of a plain array; None: unknown, its user may write the file."""
     try:
-        sweep = json.loads(about)["job"]["sweep"]
+        sweep: Any = json.loads(about)["job"].get("sweep") or {}
         named = {str(k): [str(v) for v in values] for k, values in sweep.items()}
-        return points(named) if count_points(named) <= MOST_POINTS else ()
+        if count_points(named) > MOST_POINTS:
+            return None
     except BAD_JSON:
-        return ()
+        return None
+    return points(named) if named else ()
 
 
 def _numbered(text: str) -> list[tuple[int, str]]:
@@ -69,7 +72,7 @@ class Part:
         exit_code: how it ended.
         seconds: how long it ran; None where accounting has no time.
         nodes: where.
-        point: the sweep's values, empty for a plain array.
+        point: the sweep's values, empty for a plain array; None where they are unknown.
         last: the last line of its first rank.
     """
 
@@ -78,7 +81,7 @@ class Part:
     exit_code: ExitCode | None = None
     seconds: int | None = None
     nodes: str = ""
-    point: Mapping[str, str] = field(default_factory=dict[str, str])
+    point: Mapping[str, str] | None = field(default_factory=dict[str, str])
     last: str = ""
 
     @property
@@ -93,7 +96,7 @@ class Part:
             "exit_status": self.exit_code.status if self.exit_code else None,
             "seconds": self.seconds,
             "nodes": self.nodes,
-            "point": dict(self.point),
+            "point": None if self.point is None else dict(self.point),
             "last": self.last,
         }
 
@@ -226,6 +229,13 @@ class _Progress:
         self._reported = words
 
 
+def _point_of(every: tuple[Mapping[str, str], ...] | None, number: int) -> Mapping[str, str] | None:
+    """The point of a part; a sweep has one for each, so that one without is unknown."""
+    if not every:
+        return None if every is None else {}
+    return every[number] if number < len(every) else None
+
+
 def _parts(
     job: JobHandle, states: Mapping[int, JobState], answers: Answers, ended_jobs: tuple[Job, ...]
 ) -> tuple[Part, ...]:
@@ -252,7 +262,7 @@ def _parts(
                 code or (None if status is None else ExitCode(status)),
                 record.elapsed if record else None,
                 record.nodes if record else "",
-                every[number] if number < len(every) else {},
+                _point_of(every, number),
                 lines.get(number, ""),
             )
         )

@@ -273,18 +273,34 @@ async def gpus_by_job(fleet: Fleet, controller: str, *, tracked: bool) -> dict[i
     )
 
 
-async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) -> JobHandle:
+async def find(
+    fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int, *, files: bool = True
+) -> JobHandle:
     """The handle of a job known by its number only.
 
+    Args:
+        fleet: the cluster's machines.
+        controller: the node that runs slurmctld.
+        spec: the cluster.
+        job_id: its number.
+        files: its ranks, parts or files are asked for; without them Slurm's record will do where
+            the description that Corral wrote is damaged.
+
     Raises:
-        CorralError: NOT_FOUND, neither Slurm nor the shared storage knows it.
+        CorralError: NOT_FOUND, neither Slurm nor the shared storage knows it; PARSE_FAILED, its
+            description is there and cannot be read.
     """
     for storage in spec.storage:
         script = call("jobs/user.sh", "job_find", job_id, storage.mount, TOP, JOBS)
         result = await fleet.run(controller, script, timeout=60)
         if (taken := not_ours(result)) is not None:
             raise taken
-        handle = _handle(result.stdout, job_id, controller)
+        try:
+            handle = _handle(result.stdout, job_id, controller)
+        except CorralError:
+            if files:
+                raise
+            continue
         if handle is not None:
             return handle
     for info in await list_jobs(fleet, controller, all=True):
@@ -296,14 +312,27 @@ async def find(fleet: Fleet, controller: str, spec: ClusterSpec, job_id: int) ->
 
 
 def _handle(text: str, job_id: int, controller: str) -> JobHandle | None:
+    """The job that Corral submitted; None for any other, and one whose folder was removed.
+
+    Raises:
+        CorralError: PARSE_FAILED, its description is there and cannot be read.
+    """
     user, _, rest = text.partition("\n")
     folder, _, body = rest.partition("\n")
+    if not body.strip():
+        return None
     try:
         about = json.loads(body)
         logs = int(about["logs"])
         array = tuple(int(number) for number in about.get("array", ()))
-    except BAD_JSON:
-        return None
+    except BAD_JSON as error:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            f"how many ranks and parts job {job_id} has is unknown: {folder}/job.json is damaged",
+            node=controller,
+            tail=body[:200],
+            hint=f"its output is in that folder, of {user}'s job; corral cancel {job_id} ends it",
+        ) from error
     name = folder.rpartition("/")[2].split("-", 2)[-1].rpartition("-")[0]
     return JobHandle(job_id, name, user, folder, logs, controller, array)
 

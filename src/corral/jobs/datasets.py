@@ -99,7 +99,7 @@ async def shard_there(
         [roof_script(mount, DATA, user), as_user(user, sh("python3 - {w}", w=words))], " && "
     )
     entries: list[Mapping[str, Any]] = []
-    total = 0
+    total: int | None = None
 
     def line(text: str) -> None:
         nonlocal total
@@ -108,12 +108,20 @@ async def shard_there(
             total = int(entry["shards"])
         elif "file" in entry:
             entries.append(entry)
-            emit(_shard_event(entry["file"], len(entries), total, new=bool(entry.get("new"))))
+            emit(_shard_event(entry["file"], len(entries), total or 0, new=bool(entry.get("new"))))
 
     result = await fleet.run(controller, script, stdin=program(), timeout=WRITE_S, on_line=line)
     if (taken := not_ours(result)) is not None:
         raise taken
     check(result, f"making shards of {folder}", hint="can the job user read it, and write there?")
+    if total is None or len(entries) != total:
+        raise CorralError(
+            Code.PARSE_FAILED,
+            f"{len(entries)} shards of {out} were reported, of {total or 'an unknown number'}",
+            node=controller,
+            tail=result.tail,
+            hint="run it again: shards that are complete stay",
+        )
     return _data_set(out, entries, sum(bool(e.get("new")) for e in entries))
 
 

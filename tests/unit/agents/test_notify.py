@@ -714,13 +714,21 @@ def test_who_never_answers_holds_no_message_for_ever(
     assert max(asked) < send.SKIPPED_S + 1300
 
 
-def test_what_failed_counts_though_another_was_skipped(send: Any, tmp_path: Path) -> None:
+def test_each_recipient_has_its_own_tries(send: Any, tmp_path: Path) -> None:
+    """One count for all: who was skipped for a while was dropped at the first own try."""
     send.status = 503
     queued(send, tmp_path, "secret,ada")
     send.SLOW.add("the relay")
-    problem = send.handle({**CONF, "accounting": False}, tmp_path / "queue/0")
-    assert type(problem) is send.LaterError
-    assert json.loads((tmp_path / "queue/0").read_text())["to"] == "secret,ada"
+    path, turns = tmp_path / "queue/0", send.Turns()
+    for _ in range(5):
+        turns.next_at.clear()
+        assert send.handle({**CONF, "accounting": False}, path, turns) is not None
+    assert turns.tries == {(path, "secret"): 5}
+    assert json.loads(path.read_text())["to"] == "ada"
+    send.SLOW.clear()
+    turns.next_at.clear()
+    assert send.handle({**CONF, "accounting": False}, path, turns) is None
+    assert not path.exists()
 
 
 def test_mail_prog_queues_and_returns(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import pytest
 from corral.doctor.machine_report import Ask, MachineReport, questions
 from corral.doctor.probes import Scene
 from corral.doctor.tailnet import tailnet
+from corral.inspect.mesh import peers
 
 ADDRESSES = {"node0": "100.64.0.1", "node1": "100.64.0.2"}
 PEER = {"HostName": "node1", "TailscaleIPs": ["100.64.0.2"], "Online": True, "Active": True,
@@ -56,6 +57,21 @@ def test_nothing_on_a_healthy_mesh_or_without_one() -> None:
 )
 def test_what_is_ill(of: Scene, finding: tuple[str, tuple[str, ...]]) -> None:
     assert ids(of) == [finding]
+
+
+@pytest.mark.parametrize("text", ["", "null", "[]", '{"Peer": 3}', "{"])
+def test_peers_that_cannot_be_read_are_unknown_and_not_healthy(text: str) -> None:
+    """They were none that is cut off."""
+    of = scene()
+    lead = {"tailnet": "BackendState Running\nOnline true\n", "tailnet-peers": text}
+    machines = {**of.machines, "node0": MachineReport("node0", lead)}
+    (diagnosis,) = tailnet(Scene("node0", ("node0", "node1"), machines, ADDRESSES))
+    assert (diagnosis.failure.id, diagnosis.nodes) == ("F100", ("node0",))
+    assert "whether other nodes are cut off is unknown" in diagnosis.evidence[0]
+
+
+def test_a_tailnet_of_one_machine_has_no_peers() -> None:
+    assert peers('{"Peer": null}') == peers('{"Peer": {}}') == ()
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", '{"Peer": 3}', '{"Peer": {"a": null}}', "{"])

@@ -9,10 +9,12 @@ Prints the exporters that it could not read, with Prometheus' own error.
 """
 
 import json
+import signal
 import sys
 import urllib.request
 from urllib.parse import urlsplit
 
+signal.alarm(10)  # for all of it: urlopen's timeout is that of each read
 uri = f"http://127.0.0.1:{sys.argv[1]}/api/v1/targets"
 with urllib.request.urlopen(uri, timeout=5) as answer:
     active = json.load(answer)["data"]["activeTargets"]

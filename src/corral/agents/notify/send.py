@@ -11,9 +11,10 @@ secret of them. Where a user's text goes: the name of a job into a header
 without control characters, and into JSON, where it is code in chats' markup and mentions nobody. An
 address of a webhook is the administrator's alone, and no redirection is followed.
 
-A message is tried five times within 20 minutes, then it is dropped with a line in the journal. One
-process sends all messages: who answers too slowly is not asked again in the same round. A message
-that waits for the next round for that reason was not tried; it waits at most four hours.
+A message is tried five times within 20 minutes for each of its recipients, then it is dropped for
+that one with a line in the journal. One process sends all messages: who answers too slowly is not
+asked again in the same round. A message that waits for the next round for that reason was not
+tried; it waits at most four hours.
 """
 
 import http.client
@@ -675,11 +676,46 @@ def deliver(conf, message, to):
     send_mail(conf, to, head, lines)
 
 
-def handle(conf, path):
-    """Send one message of the queue, its recipients one by one; those left are written back.
+class Turns:
+    """When a message is sent again, and how often that was tried: of each recipient alone."""
+
+    def __init__(self):
+        self.next_at, self.tries, self.skipped = {}, {}, {}
+
+    def ready(self, key):
+        """Whether it is the turn of a recipient: the path of the message, and who."""
+        return self.next_at.get(key, 0) <= time.monotonic()
+
+    def again(self, key, problem):
+        """Whether it is tried again; False: it is dropped."""
+        wait = self.wait_of(key, problem)
+        if wait is not None:
+            self.next_at[key] = time.monotonic() + wait
+        return wait is not None
+
+    def wait_of(self, key, problem):
+        """Seconds until it is tried again; None: it is dropped."""
+        if isinstance(problem, UnknownEndError):
+            return 1
+        if isinstance(problem, SkippedError):
+            now = time.monotonic()
+            if now - self.skipped.setdefault(key, now) < SKIPPED_S:
+                return 1
+            print(f"{problem}: dropped after {SKIPPED_S / 3600:g} hours", flush=True)
+            return None
+        number = self.tries[key] = self.tries.get(key, 0) + 1
+        if number > len(DELAYS_S):
+            print(f"{problem}: dropped after {number} tries", flush=True)
+            return None
+        print(f"{problem}: tried again in {DELAYS_S[number - 1]} s", flush=True)
+        return DELAYS_S[number - 1]
+
+
+def handle(conf, path, turns):
+    """Send one message of the queue to those whose turn it is; those left are written back.
 
     Returns:
-        the error of a recipient that is left; None: the message is done with.
+        when the first of those left is due; None: the message is done with.
     """
     try:
         message = json.loads(path.read_text(encoding="utf-8"))
@@ -687,73 +723,42 @@ def handle(conf, path):
     except (OSError, ValueError, KeyError, AttributeError):
         path.unlink(missing_ok=True)
         return None
-    left, problem = [], None
+    left = []
     for to in recipients:
+        if not turns.ready((path, to)):
+            left.append(to)
+            continue
         line = f"job {plain(message['facts'].get('SLURM_JOB_ID', '?'), 20)} to {plain(to, 80)}"
         try:
             deliver(conf, message, to)
             print(f"{line}: sent", flush=True)
         except LaterError as error:
-            left.append(to)
-            if problem is None or isinstance(problem, SkippedError):
-                problem = type(error)(f"{line}: {error}")
+            if turns.again((path, to), type(error)(f"{line}: {error}")):
+                left.append(to)
         except DroppedError as error:
             print(f"{line}: dropped: {error}", flush=True)
         except Exception as error:  # one message never holds up the others
             print(f"{line}: dropped: {type(error).__name__}", flush=True)
-    if problem is None:
+    if not left:
         path.unlink(missing_ok=True)
         return None
     if left != recipients:
         new = SPOOL / "new" / path.name
         new.write_text(json.dumps({**message, "to": ",".join(left)}), encoding="utf-8")
         new.rename(path)
-    return problem
-
-
-def wait_of(path, problem, tries, skipped):
-    """Seconds until a message is handled again; None: it is dropped.
-
-    Args:
-        path: of the message.
-        problem: why it could not be sent now.
-        tries: how often each message was tried.
-        skipped: since when each message waits for those who are too slow.
-    """
-    if isinstance(problem, UnknownEndError):
-        return 1
-    if isinstance(problem, SkippedError):
-        now = time.monotonic()
-        if now - skipped.setdefault(path, now) < SKIPPED_S:
-            return 1
-        print(f"{problem}: dropped after {SKIPPED_S / 3600:g} hours", flush=True)
-        return None
-    number = tries[path] = tries.get(path, 0) + 1
-    if number > len(DELAYS_S):
-        print(f"{problem}: dropped after {number} tries", flush=True)
-        return None
-    print(f"{problem}: tried again in {DELAYS_S[number - 1]} s", flush=True)
-    return DELAYS_S[number - 1]
+    return min(turns.next_at[path, to] for to in left)
 
 
 def main():
     """Send until the queue is empty."""
     conf = json.loads(CONF.read_text(encoding="utf-8"))
-    next_at, tries, skipped = {}, {}, {}
+    next_turn, turns = {}, Turns()
     while paths := sorted((SPOOL / "queue").iterdir()):
         SPENT.clear()
         SLOW.clear()
         for path in paths:
-            if next_at.get(path, 0) > time.monotonic():
-                continue
-            problem = handle(conf, path)
-            if problem is None:
-                continue
-            wait = wait_of(path, problem, tries, skipped)
-            if wait is None:
-                path.unlink(missing_ok=True)
-                continue
-            next_at[path] = time.monotonic() + wait
+            if next_turn.get(path, 0) <= time.monotonic():
+                next_turn[path] = handle(conf, path, turns) or 0
         time.sleep(0.5)
     return 0
 

@@ -140,7 +140,8 @@ async def serve_page(
     if by_rest(spec):
         serving = _serve_by_rest(spec, user, port, clusters)
     else:
-        settings = {"clusters": dict(clusters), "source": source}
+        kept = {"session_s": hours * 3600}  # the token's time: a display shows the page for a week
+        settings = {"clusters": dict(clusters), "source": source, **kept}
         serving = _serve_by_ssh(spec, user, port, hours, settings)
     async with serving as served:
         yield served

@@ -171,7 +171,7 @@ async def cancel(
         session.require_running()
         for job_id in dict.fromkeys(job_ids):
             try:
-                handle = await handle_of(session, job_id)
+                handle = await handle_of(session, job_id, files=False)
                 outcomes[job_id] = await control.cancel(session.fleet, handle)
             except CorralError as error:
                 outcomes[job_id] = error
@@ -194,16 +194,22 @@ def own_job(session: Connection, handle: JobHandle) -> JobHandle:
     )
 
 
-async def handle_of(session: Connection, ref: JobRef) -> JobHandle:
+async def handle_of(session: Connection, ref: JobRef, *, files: bool = True) -> JobHandle:
     """The handle of a job of an open cluster, or of a part of an array.
 
+    Args:
+        session: the cluster.
+        ref: 12, or 12_3.
+        files: as of ``control.find``.
+
     Raises:
-        CorralError: USAGE, no such number can be; NOT_FOUND.
+        CorralError: USAGE, no such number can be; NOT_FOUND; PARSE_FAILED, as ``control.find``.
     """
     number, _, task = str(ref).partition("_")
     if not number.isdecimal() or (task and not task.isdecimal()):
         raise CorralError(
             Code.USAGE, f"{ref!r} is not a job number", hint="12, or 12_3 for a part of an array"
         )
-    handle = await control.find(session.fleet, session.controller, session.spec, int(number))
+    fleet, controller, spec = session.fleet, session.controller, session.spec
+    handle = await control.find(fleet, controller, spec, int(number), files=files)
     return handle.part(int(task)) if task else handle

@@ -58,11 +58,13 @@ def end_line(outcome: JobOutcome, *, tail: bool = False) -> list[Text]:
 
 def parts_view(outcome: ArrayOutcome) -> RenderableType:
     """The parts of an array, with their points and last lines."""
-    names = list(dict.fromkeys(name for part in outcome.parts for name in part.point))
+    names = list(dict.fromkeys(name for part in outcome.parts for name in part.point or ()))
+    if not names and any(part.point is None for part in outcome.parts):
+        names = ["point"]
     rows = [
         (
             str(part.number),
-            *(part.point.get(name, "") for name in names),
+            *(part.point.get(name, "") if part.point is not None else "unknown" for name in names),
             _part_state(part),
             _ran(part),
             part.nodes or "-",

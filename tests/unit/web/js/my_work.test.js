@@ -252,6 +252,15 @@ test("accounts: a filter keeps those above; what is inherited is stated once", (
   assert.match(words, /other account 1 unknown unknown unknown unlimited/);
 });
 
+test("accounts: of more than 200 rows the next ones are shown by a button", () => {
+  const rows = Array.from({ length: 450 }, (_, n) => account(`team${n}`));
+  const data = { known: true, at: 1, why: "", why_no_shares: "", accounts: rows };
+  assert.match(texts(policy.AccountsView({ data, q: "" })), /Show 200 more 200 of 450/);
+  const further = texts(policy.AccountsView({ data, q: "", most: 400 }));
+  assert.match(further, /team399 account .* Show 50 more 400 of 450/s);
+  assert.doesNotMatch(texts(policy.AccountsView({ data, q: "", most: 600 })), /more/);
+});
+
 test("a limit that Slurm's answer does not have is unknown, not unlimited", () => {
   assert.equal(texts(policy.Limits({ limits: [] })), "unlimited");
   const words = texts(policy.Limits({ limits: [], unreported: ["GrpTRESMins"] }));

@@ -260,14 +260,14 @@ export function matching(rows, q) {
   return rows.filter((row) => hits.has(row) || (!row.user && kept.has(row.account)));
 }
 
-/** @param {{ data: api.Accounts, q: string, owner?: Owner, me?: Me }} props */
-export function AccountsView({ data, q, owner, me }) {
+/** @param {{ data: api.Accounts, q: string, owner?: Owner, me?: Me, most?: number, more?: () => void }} props */
+export function AccountsView({ data, q, owner, me, most = MOST, more }) {
   const accounts = new Map(
     data.accounts.filter(({ user }) => !user).map((row) => [row.account, row]),
   );
   const rows = matching(data.accounts, q);
   const heads = ["account or user", number("shares"), ...SHARES.map(number), "limits", "QOS"];
-  const lines = rows.slice(0, MOST).map((row) =>
+  const lines = rows.slice(0, most).map((row) =>
     h(AccountLine, {
       ...{ key: `${row.account} ${row.user} ${row.partition}`, row, accounts, owner, me },
       reported: !data.why_no_shares,
@@ -289,7 +289,12 @@ export function AccountsView({ data, q, owner, me }) {
     ),
     rows.length ? null : el("p", { key: "none", class: "dim" }, "No account matches."),
     rest
-      ? el("p", { key: "rest", class: "dim" }, `${formatted(rest)} more: use the filter.`)
+      ? el(
+          "p",
+          { key: "rest", class: "row" },
+          el("button", { onClick: more }, `Show ${formatted(Math.min(rest, MOST))} more`),
+          el("span", { class: "dim" }, `${formatted(lines.length)} of ${formatted(rows.length)}`),
+        )
       : null,
     el(
       "p",
@@ -579,11 +584,11 @@ export function SchedulerView({ data }) {
  * @param {string} tab
  * @param {any} data
  * @param {string} q
- * @param {{ owner?: Owner, me: Me }} how
+ * @param {{ owner?: Owner, me: Me, most: number, more: () => void }} how
  * @returns {ComponentChildren}
  */
-function viewOf(tab, data, q, { owner, me }) {
-  if (tab === "accounts") return h(AccountsView, { data, q, owner, me });
+function viewOf(tab, data, q, { owner, me, most, more }) {
+  if (tab === "accounts") return h(AccountsView, { data, q, owner, me, most, more });
   if (tab === "qos") return h(QosView, { data, q, owner });
   if (tab === "reservations") return h(ReservationsView, { data, q, owner });
   if (tab === "licenses") return h(LicensesView, { data, q, owner });
@@ -669,8 +674,7 @@ function ElsewhereSteps({ tab, why, role, filed }) {
 
 /**
  * How changes are made.
- * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, role?: string, filed?: boolean }} props filed:
- *   the cluster has a file that this page knows of
+ * @param {{ owner?: Owner, why: string, reading: boolean, tab?: string, role?: string, filed?: boolean }} props
  */
 export function HowToChange(props) {
   const { owner, why, reading, tab = "accounts", role = "user", filed = true } = props;
@@ -691,7 +695,7 @@ export function HowToChange(props) {
   return h(ElsewhereSteps, { tab, why, role, filed });
 }
 
-/** @typedef {{ tab: string, q: string, data: Data | null, wrong: Refused | null }} PolicyState */
+/** @typedef {{ tab: string, q: string, data: Data | null, wrong: Refused | null, most: number }} PolicyState */
 
 /**
  * @typedef {object} PolicyProps
@@ -715,6 +719,7 @@ export class PolicyPage extends Component {
     q: this.props.query.get("q") ?? "",
     data: null,
     wrong: null,
+    most: MOST,
   };
 
   componentDidMount() {
@@ -739,12 +744,14 @@ export class PolicyPage extends Component {
 
   /** @param {string} q */
   filter(q) {
-    this.setState({ q });
+    this.setState({ q, most: MOST });
     keepAddress(addressOf(`policy/${this.state.tab}`, { q }, { q: "" }));
   }
 
+  more = () => this.setState(({ most }) => ({ most: most + MOST }));
+
   content() {
-    const { tab, q, data, wrong } = this.state;
+    const { tab, q, data, wrong, most } = this.state;
     if (wrong && !data) return el("p", { class: "reason" }, `${wrong.message}. ${wrong.hint}`);
     if (!data) return el("p", { class: "dim" }, "Loading…");
     if (!data.known) return el("p", { class: "reason" }, `Unknown: ${data.why}.`);
@@ -753,7 +760,7 @@ export class PolicyPage extends Component {
       why
         ? el("p", { key: "old", class: "reason" }, `This was known ${since(data.at)}: ${why}.`)
         : null,
-      viewOf(tab, data, q, this.props),
+      viewOf(tab, data, q, { ...this.props, most, more: this.more }),
     ];
   }
 

@@ -124,6 +124,14 @@ export function CancelArray({ read, cancel }) {
   return [waiting && going ? pending : null, all];
 }
 
+/** @param {{ unknown: string }} props */
+const NotListed = ({ unknown }) =>
+  el(
+    "p",
+    { class: "reason", role: "status" },
+    `The address names ${unknown}, which is none of the listed tasks of this array.`,
+  );
+
 /**
  * @typedef {object} ArrayProps
  * @property {number} array its number
@@ -134,11 +142,12 @@ export function CancelArray({ read, cancel }) {
  * @property {URLSearchParams} query of the page's address: the task, and a file of its output
  * @property {ComponentChildren} back
  * @property {(task: number, query: URLSearchParams) => ComponentChildren} task its page within this one
- * @typedef {{ read?: ArrayTasks, shown: number, sweep?: SweepPoints, failed?: FailedOne[] }} ArrayState
+ * @typedef {{ read?: ArrayTasks, shown: number, sweep?: SweepPoints, failed?: FailedOne[], unknown?: string }} ArrayState
  * @extends {Component<ArrayProps, ArrayState>}
  */
 export class ArrayPage extends Component {
-  chosen = Number(this.props.query.get("task")) || 0;
+  named = this.props.query.get("task") ?? "";
+  chosen = Number(this.named) || 0;
   /** @type {ArrayState} */
   state = { shown: this.chosen };
   query = this.props.query;
@@ -191,19 +200,24 @@ export class ArrayPage extends Component {
   take = (read) => {
     const { array, name } = this.props;
     document.title = `${name} · array ${array}: ${countWords(read)} · Corral`;
-    // The address may name a task of another array.
-    const known = [...read.tasks, ...read.failed].some(({ id }) => id === this.chosen);
-    if (this.chosen && this.chosen !== array && !known) this.chosen = 0;
+    const listed = [...read.tasks, ...read.failed];
+    if (this.named.includes("_")) {
+      this.chosen = listed.find(({ label }) => label === this.named)?.id ?? 0;
+    }
+    const known = this.chosen === array || listed.some(({ id }) => id === this.chosen);
+    if (!known) this.chosen = 0;
+    const unknown = known ? "" : this.named;
     const shown = this.chosen || taskShown(read, array, this.state.shown);
     if (shown !== this.state.shown && this.state.read) this.query = new URLSearchParams();
-    this.setState({ read, shown });
+    this.setState({ read, shown, unknown });
   };
 
   choose = (/** @type {number} */ task) => {
     this.chosen = task;
+    this.named = String(task);
     this.query = new URLSearchParams();
     keepAddress(addressOf(`job/${this.props.array}`, { task: String(task) }, {}));
-    this.setState({ shown: task });
+    this.setState({ shown: task, unknown: "" });
   };
 
   /** @param {ArrayTasks} read */
@@ -221,7 +235,7 @@ export class ArrayPage extends Component {
         { class: "row" },
         back,
         el("h1", label, `${name} `, Counts({ counts: read.array.counts })),
-        el("span", { class: "dim" }, `array ${array}: ${words}`),
+        el("span", { class: "dim" }, `array ${array}`),
       ),
       el(
         "div",
@@ -235,14 +249,14 @@ export class ArrayPage extends Component {
 
   render() {
     const { array, task, back } = this.props;
-    const { read, shown, sweep, failed } = this.state;
+    const { read, shown, sweep, failed, unknown } = this.state;
     if (!read) return back;
     const choice = TaskChoice({ read, shown, own: array, choose: this.choose, sweep });
     const close = () => this.setState({ failed: undefined });
     return [
       this.head(read),
       failed?.length ? h(Failures, { key: "failures", what: "job", failed, close }) : null,
-      el("div", { key: "choice", class: "card" }, choice),
+      el("div", { key: "choice", class: "card" }, choice, unknown && NotListed({ unknown })),
       task(shown, this.query),
     ];
   }

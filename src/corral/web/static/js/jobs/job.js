@@ -9,7 +9,7 @@ import { AccountLink, NodeLinks, PartitionLinks, QosLinks, UserLink } from "./li
 import { exitOf, gpus, timeOf } from "./columns.js";
 import { listen, now } from "../lib/event_stream.js";
 import { Log } from "../logs/log.js";
-import { call, Latest, refused, ticketed } from "../lib/server.js";
+import { call, Latest, pauseAfter, refused, ticketed } from "../lib/server.js";
 import { SubmitAgain } from "./resubmission.js";
 import { AskedUsed } from "./use.js";
 import * as view from "../lib/view.js";
@@ -54,26 +54,28 @@ const outcomeFacts = (job) => [
   fact("ended", job.ended && `${clock(job.end_at)}, ${exitOf(job)}`),
 ];
 
+/** There is none. */
+const NOT_THERE = 404;
+const LACKING = {
+  extras: "Environment, tracked run and profile are",
+  profile: "What its profile shows is",
+  script: "Its batch script is",
+};
+
 /** Whether there may be output. @param {api.JobDetail} job */
 const prints = (job) => Boolean(job.stdout) && !job.waiting;
 
 /** Whether it is shown why it failed. @param {api.JobDetail} job */
 const endedBadly = (job) => job.ended && job.kind !== "good";
 
-/** Where output, script and environment are, of a page that reaches them nowhere. @param {{ job: api.JobDetail }} props */
+/** In place of output that this page cannot reach. @param {{ job: api.JobDetail }} props */
 const Unread = ({ job }) =>
-  view.card(
-    "Output",
-    el(
-      "p",
-      { class: "dim" },
-      "This page has Slurm's REST API alone, which reads no files: ",
-      job.stdout
-        ? ["the output is in ", code(job.stdout), " on the cluster."]
-        : "no output, script and environment are shown.",
-    ),
-    null,
-    { key: "unread" },
+  el(
+    "section",
+    { key: "unread", class: "card dim" },
+    "This page has Slurm's REST API alone, which reads no files: the output is in ",
+    code(job.stdout),
+    " on the cluster.",
   );
 
 /** A task in words, or those of an array that have not begun. @param {string} label */
@@ -287,6 +289,7 @@ function Usage({ use, wrong }) {
  * @property {api.Curves | null} use
  * @property {string} wrong
  * @property {boolean} following
+ * @property {Partial<Record<keyof typeof LACKING, string>>} lacking why a part is unknown
  */
 
 /**
@@ -295,7 +298,9 @@ function Usage({ use, wrong }) {
  */
 export class JobPage extends Component {
   /** @type {JobState} */
-  state = { ranks: [], use: null, wrong: "", following: false };
+  state = { ranks: [], use: null, wrong: "", following: false, lacking: {} };
+  /** @type {Record<string, number>} */
+  turns = {};
   newestJob = new Latest();
   newestUse = new Latest();
   idle = new IdleGpus();
@@ -391,21 +396,53 @@ export class JobPage extends Component {
     );
   }
 
-  async more() {
-    /** @type {api.Extras | null} */
-    const extras = await call(`jobs/${this.id}/extras`).catch(() => null);
-    if (!extras || this.ended) return;
-    this.setState({ extras });
-    if (!extras.recordings.length || !this.props.me.corral) return;
-    /** @type {api.Profile | null} */
-    const profile = await call(`jobs/${this.id}/profile`).catch(() => null);
-    if (profile && !this.ended) this.setState({ ranks: profile.ranks });
+  /**
+   * Asks for a part of the page until there is an answer; meanwhile it is unknown.
+   * @template T
+   * @param {keyof typeof LACKING} part
+   * @param {(answer: T) => void} take
+   * @param {number} tries before this one
+   */
+  async part(part, take, tries = 0) {
+    const turn = (this.turns[part] ?? 0) + 1;
+    this.turns[part] = turn;
+    const late = () => this.ended || this.turns[part] !== turn;
+    const lacks = (/** @type {string} */ why) =>
+      this.setState(({ lacking }) => ({ lacking: { ...lacking, [part]: why } }));
+    try {
+      /** @type {T} */
+      const answer = await call(`jobs/${this.id}/${part}`);
+      if (late()) return;
+      lacks("");
+      take(answer);
+    } catch (thrown) {
+      const failure = refused(thrown);
+      if (late() || failure.status === NOT_THERE) return;
+      lacks(failure.message);
+      const pause = pauseAfter(failure, tries);
+      if (pause !== null) setTimeout(() => late() || this.part(part, take, tries + 1), pause);
+    }
   }
 
-  async script() {
-    /** @type {api.BatchScript | null} */
-    const batch = await call(`jobs/${this.id}/script`).catch(() => null);
-    if (batch && !this.ended) this.setState({ script: batch.script });
+  more() {
+    return this.part("extras", (/** @type {api.Extras} */ extras) => {
+      this.setState({ extras });
+      if (!extras.recordings.length || !this.props.me.corral) return;
+      this.part("profile", (/** @type {api.Profile} */ { ranks }) => this.setState({ ranks }));
+    });
+  }
+
+  script() {
+    return this.part("script", (/** @type {api.BatchScript} */ { script }) =>
+      this.setState({ script }),
+    );
+  }
+
+  lacks() {
+    return Object.entries(LACKING).map(([part, what]) => {
+      const why = this.state.lacking[/** @type {keyof typeof LACKING} */ (part)];
+      return why && el("p", { class: "dim", role: "status" }, `${what} unknown: ${why}.`);
+    });
   }
 
   /**
@@ -514,7 +551,7 @@ export class JobPage extends Component {
     const { following, use, wrong } = this.state;
     const left = [
       this.facts(job),
-      !following && job.mine && !this.props.me.mine ? Unread({ job }) : null,
+      job.stdout && job.mine && !this.props.me.mine ? Unread({ job }) : null,
       job.ended && job.start_at ? h(AskedUsed, { key: `used ${job.state}`, job: job.id }) : null,
       h(Usage, { key: "use", use, wrong }),
     ];
@@ -557,6 +594,7 @@ export class JobPage extends Component {
       this.head(job),
       endedBadly(job) ? h(WhyFailed, { key: `why ${job.state} ${job.end_at}`, job, me }) : null,
       this.columns(job),
+      this.lacks(),
       extras ? h(RunAndProfile, { key: "run", job: job.id, extras, ranks }) : null,
       script === undefined ? null : view.card("Batch script", pre(script), null, { key: "script" }),
       extras ? h(Environment, { key: "vars", environment: extras.environment }) : null,

@@ -480,11 +480,12 @@ class JobForm extends Component {
       name === "script"
         ? `A program on the cluster's shared storage (${storage.join(", ") || "none"}).`
         : schema.description;
+    const repeats = about?.replace(/\.$/, "") === labelOf(name);
     return el(
       "label",
       { key: name },
       labelOf(name),
-      el("small", null, about),
+      repeats ? null : el("small", null, about),
       notes[name] && el("small", { class: "reason" }, notes[name]),
       h(FreeWords, { offered: choicesOf(name, this.props.choices), chosen: this.chosen(name) }),
       h(Offers, {

@@ -232,6 +232,7 @@ function options(curves, width, top) {
       y: { range: (_u, _low, high) => [0, top || Math.max(high * 1.1, LEAST)] },
     },
     axes: [timeAxis(), { ...axis(), size: 52 }],
+    cursor: { sync: { key: "curves" } },
     legend: legend(inks),
     series: [
       TIME,
@@ -267,6 +268,13 @@ export function fitted({ title, scale, ...kind }, curves) {
   return { ...kind, title: `${title}, ${unit}`, scale: 1 / Number(size) };
 }
 
+/** Whether no part is drawn out. @param {uPlot} plot */
+function showsAll({ scales: { x }, data: [times] }) {
+  const [first, last] = [times[0], times.at(-1)];
+  if (first === undefined || last === undefined) return true;
+  return (x.min ?? first) <= first && (x.max ?? last) >= last;
+}
+
 /** One kind of curves, drawn again only where other curves come; all: how many there are.
  * @typedef {{ kind: ReturnType<typeof fitted>, curves: Plotted[], all: number }} CurveProps
  * @extends {Component<CurveProps>} */
@@ -293,7 +301,9 @@ class CurvePlot extends Component {
     const names = curves.map((curve) => curve.name).join("|");
     const data = aligned(curves, kind.scale);
     if (this.plot && this.names === names) {
-      this.plot.setData(data);
+      const entire = showsAll(this.plot);
+      this.plot.setData(data, entire);
+      if (!entire) this.plot.redraw();
       return;
     }
     this.plot?.destroy();

@@ -45,8 +45,11 @@ export const touch = (at = Date.now()) => {
   touched = at;
 };
 
-/** Notes when somebody last used this tab. */
+/** Notes when somebody last used this tab; one that fills the screen is in use. */
 export function attend() {
+  setInterval(() => {
+    if (document.fullscreenElement) touch();
+  }, ATTENDED_MS / 2);
   const note = () => touch();
   for (const name of ["pointerdown", "pointermove", "keydown", "wheel"]) {
     addEventListener(name, note, { capture: true, passive: true });

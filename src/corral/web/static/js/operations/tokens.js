@@ -73,8 +73,7 @@ export class TokensPage extends Component {
   render() {
     const { tokens, wrong } = this.state;
     if (!this.props.me.mine) {
-      const none =
-        "This page has none: it has Slurm's REST API alone, which takes Slurm's own tokens.";
+      const none = "This page has none: Slurm's REST API takes Slurm's own tokens.";
       return card("Tokens of the API", el("p", { class: "dim" }, none));
     }
     return card("Tokens of the API", [
