@@ -40,6 +40,7 @@ CONFORMANCE = [
 ]
 
 
+@pytest.mark.slow
 def test_answers_are_as_described() -> None:
     """Of a page without a cluster: what each operation returns has the type that it declares."""
     rest, seen = desk.DeskRest(), Counter[int]()

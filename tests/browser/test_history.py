@@ -116,7 +116,7 @@ def test_a_cluster_without_gpus_has_the_curve_of_its_cpus(window: Any, desk: Des
         assert "allocated 5" in label
 
 
-@pytest.mark.parametrize("metrics", [False, True])
+@pytest.mark.parametrize("metrics", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_without_prometheus_there_is_what_the_page_saw(
     window: Any, desk: Desk, metrics: bool
 ) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 
-from corral.hosts.quote import sh
+from corral.hosts.quote import Script, sh
 from tests.browser.conftest import (
     OTHER,
     Browser,
@@ -276,3 +276,52 @@ def test_a_node_page_shows_which_health_check_failed(
         "nothing is left of it",
     )
     other.context.close()
+
+
+BY_TURNS = sh(
+    "runuser -u corral -- sbatch --parsable -D /tmp -o /dev/null --array=1-6%1 --wrap {script}",
+    script="sleep 600",
+)
+ODD_ONES_FAIL = sh(
+    "runuser -u corral -- sbatch --parsable -D /tmp -o /dev/null --array=1-3 --wrap {script}",
+    script="exit $((SLURM_ARRAY_TASK_ID % 2))",
+)
+
+
+def test_the_buttons_of_an_arrays_page(owner: Browser, served: Served, cluster: Live) -> None:
+    """Its pending tasks are cancelled, then all of it; of another one what failed runs again."""
+    page = owner.page
+
+    def submitted(script: Script) -> str:
+        return run_root(cluster, cluster.controller, script).strip()
+
+    def states(number: str) -> list[str]:
+        script = sh("squeue -h -r -j {n} -t all -o '%K %T' 2>/dev/null; true", n=number)
+        return sorted(run_root(cluster, cluster.controller, script).splitlines())
+
+    array = submitted(BY_TURNS)
+    page.goto(f"{served.url}#job/{array}")
+    pending = page.locator("button:text-is('Cancel 5 pending tasks…')")
+    pending.wait_for()
+    pending.click()
+    assert "Cancel 5 jobs?" in page.inner_text("dialog h2")
+    page.click("dialog button[type=submit]")
+    page.locator("h1 >> text=running").wait_for()
+    pending.wait_for(state="detached")
+    ended = [f"{task} CANCELLED" for task in range(2, 7)]
+    until(page, lambda: states(array) == ["1 RUNNING", *ended], "task 1 alone goes on")
+    page.click("button:text-is('Cancel the array…')")
+    assert "Cancel 1 job?" in page.inner_text("dialog h2")
+    page.click("dialog button[type=submit]")
+    page.locator("a:text-is('Edit and submit again')").first.wait_for()
+    until(page, lambda: states(array) == ["1 CANCELLED", *ended], "nothing of it goes on")
+
+    failing = submitted(ODD_ONES_FAIL)
+    page.goto(f"{served.url}#job/{failing}")
+    page.click("a:text-is('Submit 2 failed tasks again')")
+    page.locator(f"h2 >> text=failed tasks of array {failing} again").wait_for()
+    page.click("button:text-is('Submit')")
+    wait_until(page, "/^#job[/][0-9]+$/.test(location.hash)")
+    again = page.evaluate("location.hash.slice(5)")
+    failed = ["1 FAILED", "3 FAILED"]
+    until(page, lambda: states(again) == failed, "the tasks that failed run again, no other")

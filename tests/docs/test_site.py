@@ -308,8 +308,8 @@ th, td { padding: 6px 13px; border: 1px solid; }
 """
 """What GitHub's style sheet for Markdown (github-markdown-css 5) sets that decides heights.
 
-Of its list of fonts the one that a Linux system has: with DejaVu Sans, which is wider, the same page
-is 11 % higher.
+Of its list of fonts the one that a Linux system has: with DejaVu Sans, which is wider, the same
+page is 11 % higher.
 """
 SCREEN = 1_100
 README_HEIGHT = 1_650

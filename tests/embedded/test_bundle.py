@@ -21,6 +21,8 @@ from corral.providers.containers.image import Images
 from corral.providers.containers.podman import Podman
 from corral.spec.load import load_or_raise
 
+pytestmark = pytest.mark.slow
+
 FILE = """\
 corral: v1
 name: {name}
@@ -82,7 +84,6 @@ def test_a_cluster_comes_up_and_is_proven_without_any_network(
     assert not done("podman", "ps", "-aq", "--filter", f"label=corral.cluster=kit-{os.getpid()}")
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(bool(needs()), reason=needs())
 def test_a_slim_image_has_at_most_60_mib_compressed(tmp_path: Path) -> None:
     """The image alone, as a bundle of it has it: archives of people without internet are small."""

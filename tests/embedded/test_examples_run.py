@@ -66,6 +66,7 @@ DILOCO = EXAMPLES / "train_diloco.py"
 TEXT = "/var/tmp/corral-test-text"
 
 
+@pytest.mark.slow
 def test_diloco_sends_a_fraction_of_ddp_and_learns_as_much(cluster: Live) -> None:
     """Each node has its own copy of the text, as corral data sync leaves it."""
     nodes = ("node0", "node1")
@@ -162,6 +163,7 @@ while len(list(here.iterdir())) < 3:
 """
 
 
+@pytest.mark.slow
 def test_a_sweep_runs_three_single_gpu_jobs_at_once(cluster: Live, tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(cluster.spec.model_dump_json(exclude_unset=True))  # is YAML
     token = f"meet-{secrets.token_hex(4)}"
@@ -204,6 +206,7 @@ def recorded(live: Live, job: JobHandle) -> Recordings:
     return live.with_fleet(lambda fleet: recordings(fleet, job))
 
 
+@pytest.mark.slow
 def test_an_unchanged_script_is_profiled_by_torch(cluster: Live) -> None:
     """train_digits.py ends by os._exit(), which is the hard case."""
     job, outcome, lines = run(
@@ -225,6 +228,7 @@ def test_an_unchanged_script_is_profiled_by_torch(cluster: Live) -> None:
     assert set(merged["otherData"]["clocks"]) == {str(trace.rank) for trace in recording.traces}
 
 
+@pytest.mark.slow
 def test_a_script_without_optimizer_prints_why_there_is_no_profile(
     cluster: Live, tmp_path: Path
 ) -> None:
@@ -238,6 +242,7 @@ def test_a_script_without_optimizer_prints_why_there_is_no_profile(
     assert caught.value.code is Code.NOT_FOUND
 
 
+@pytest.mark.slow
 def test_nsys_is_refused_where_it_is_not_and_collected_where_it_is(
     cluster: Live, tmp_path: Path
 ) -> None:

@@ -23,6 +23,8 @@ from corral.prove.model import Verdict
 from corral.providers.containers import layout
 from corral.spec.models import ClusterSpec
 
+pytestmark = pytest.mark.slow
+
 DEVICES = "for n in 0 1 2; do mknod -m 666 /dev/nvidia$n c 195 $n; done"
 NOT_FOR_JOBS = "gres/withheld: these GPUs are not for jobs"
 

@@ -21,6 +21,8 @@ from tests.embedded.prove_breaks import CTL, RECONFIGURE, edit, restore
 from corral import api
 from corral.hosts.quote import Script, sh
 
+pytestmark = pytest.mark.slow
+
 NODE = "node1"
 STALL = "/opt/corral-stall.so"
 NO_STALL = "/run/corral-no-stall"

@@ -21,6 +21,8 @@ from corral.hosts.sshkeys import make_key
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.people import User
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:

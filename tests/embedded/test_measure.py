@@ -115,6 +115,7 @@ def test_a_slow_node_is_named(cluster: Live) -> None:
     assert not measured.good
 
 
+@pytest.mark.slow
 def test_a_path_that_loses_large_packets_is_found(cluster: Live) -> None:
     with bridged() as bridge, second_network(cluster, bridge, "10.211.7") as ends:
         assert faults(network(cluster, interface="eth1")) == set()
@@ -176,6 +177,7 @@ def test_training_over_nodes_is_measured_and_answered(cluster: Live) -> None:
     assert "cost model" in texts and "links of 1 Gb/s are not predicted" in texts
 
 
+@pytest.mark.slow
 def test_ctrl_c_prints_what_training_measured(cluster: Live, tmp_path: Path) -> None:
     """Once plain training on one and on three nodes is known; a new job then runs at once."""
     words = ("scaling", "-c", cluster.spec.name, "--parameters", "100K", "--length", "16", "--json")
@@ -275,6 +277,7 @@ def test_a_missing_program_is_reported(cluster: Live) -> None:
     assert "/opt/nowhere/all_reduce_perf is not a program" in caught.value.tail
 
 
+@pytest.mark.slow
 def test_a_node_that_reads_slowly_is_named(cluster: Live) -> None:
     """Its container may read no more than 8 MB/s of the disk (blkio of cgroup v1)."""
     name = f"corral-{cluster.spec.name}-node2"

@@ -14,6 +14,8 @@ from corral.hosts.quote import Script, sh
 from corral.state.base import Context, Seen
 from corral.state.packages import Artifact
 
+pytestmark = pytest.mark.slow
+
 DATA = b"a package\0of some bytes\n" * 1000
 TOOLS = sh(
     "export DEBIAN_FRONTEND=noninteractive; get() {{ apt-get install -y -q "

@@ -22,6 +22,8 @@ from corral.spec.models import ClusterSpec
 from corral.spec.nodes import digest
 from corral.state.slurm.members import REPLACED
 
+pytestmark = pytest.mark.slow
+
 REQUEUED_S = 180
 """Slurm holds a requeued job for 121 s (reason BeginTime, 24.11.5): its new credential must be
 newer than the revoked one (``cred_expire``, 120 s; job_mgr.c)."""
@@ -112,7 +114,6 @@ def admit(machine: Bare, public: str) -> str:
     return machine.root("ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub").split()[1]
 
 
-@pytest.mark.slow
 def test_another_machine_with_other_host_keys_at_the_same_address(
     fresh_cluster: Callable[[ClusterSpec], Live], tmp_path: Path
 ) -> None:

@@ -27,6 +27,8 @@ from corral.inspect.system import UPDATE_MARK
 from corral.spec.models import ClusterSpec
 from corral.state.base import UPDATE_TAG
 
+pytestmark = pytest.mark.slow
+
 UP_S = 120
 OFFER = (Path(__file__).parent / "programs" / "offer-package.sh").read_text()
 

@@ -25,6 +25,8 @@ from corral.hosts.quote import Script, sh
 from corral.roles.services.page import END_SOCKET
 from corral.spec.models import ClusterSpec
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = Path(__file__).parent / "programs" / "mail_and_hook.py"
 MAIL, HOOK = 2525, 2580
 BOX = "/run/corral-test-box"

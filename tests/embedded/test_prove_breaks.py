@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from tests.embedded.conftest import Live
 
 RECORDING = bool(os.environ.get("CORRAL_TEST_RECORD"))
+# Two of three are slow tests: each run takes some of them.
+ROTATED = [
+    pytest.param(group, marks=pytest.mark.slow if index % 3 else (), id=label(group))
+    for index, group in enumerate(groups(alone=RECORDING))
+]
 
 
 def needed(checks: set[str]) -> tuple[str, ...]:
@@ -32,7 +37,7 @@ def needed(checks: set[str]) -> tuple[str, ...]:
     return tuple(required)
 
 
-@pytest.mark.parametrize("group", groups(alone=RECORDING), ids=label)
+@pytest.mark.parametrize("group", ROTATED)
 def test_break_fails_its_check_and_undoing_it_passes(group: Group, cluster: Live) -> None:
     try:
         for done in cluster.each(doing(group)):

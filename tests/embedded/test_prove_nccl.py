@@ -81,6 +81,7 @@ def test_all_gpus_of_all_nodes_are_in_one_job(cluster: Live) -> None:
     assert {each.machine((GPU,)).link for each in shown.values()} == {""}
 
 
+@pytest.mark.slow
 def test_a_slow_link_fails_by_the_declared_rate(cluster: Live) -> None:
     with shaped(cluster, "node2", "100mbit"):
         judged = measured(cluster, gbps=1)
@@ -88,6 +89,7 @@ def test_a_slow_link_fails_by_the_declared_rate(cluster: Live) -> None:
     assert "of the reference" in judged.summary
 
 
+@pytest.mark.slow
 def test_a_pytorch_without_cuda_is_a_reason_to_skip(cluster: Live) -> None:
     async def work(fleet: Fleet) -> Judgement:
         return await nccl.nccl(context(cluster, cluster.spec, fleet))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+import pytest
 from tests.embedded.conftest import Live
 
 from corral import api
@@ -12,6 +13,8 @@ from corral.api.workload.queue import RankLine
 from corral.hosts.quote import sh
 from corral.roles.machine.fabric import INBOX
 from corral.spec.models import ClusterSpec, DataNetwork
+
+pytestmark = pytest.mark.slow
 
 NODES = ("node0", "node1", "node2")
 

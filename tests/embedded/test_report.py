@@ -46,6 +46,7 @@ def test_a_proof_as_a_page_and_what_changed_since(cluster: Live, tmp_path: Path)
     assert all("Since 20" in page for page in pages[1:])
 
 
+@pytest.mark.slow
 def test_a_measurement_as_a_page(cluster: Live, tmp_path: Path) -> None:
     page = tmp_path / "bench.html"
     words = ("--collectives", "all_reduce", "--largest", "4M", "--reference", "0.000001")

@@ -7,6 +7,7 @@ import importlib.util
 import json
 import os
 import re
+import runpy
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from tests.guide_blocks import run_by
 from tests.unit.test_repo import FILES
 
 REPO = Path(__file__).parents[2]
+TWO_SCREENS = 60
+"""Lines of release notes."""
 WHENEVER = {"SOURCE_DATE_EPOCH": "1700000000", "LC_ALL": "C", "PATH": os.environ["PATH"]}
 """Half of what a second builder has in common with the first; the rest differs below."""
 
@@ -254,3 +257,10 @@ def test_no_step_of_this_release_was_forgotten() -> None:
     pages = "".join(page.read_text() for page in sorted((REPO / "docs/guide").glob("*.md")))
     named = re.findall(r"corral-(\d+\.\d+\.\d+)(?:-py3-none-any\.whl|\.tar\.gz)", pages)
     assert named and set(named) == {version}
+    _, unreleased, notes, *_ = re.split(r"^## ", changelog, flags=re.M)
+    in_short = notes.partition("\n### Added")[0]
+    assert "### In short" in in_short
+    assert len(in_short.splitlines()) <= TWO_SCREENS
+    if "\n* " not in unreleased:
+        kept = json.loads((REPO / f"tests/recorded/cluster_file/{version}.json").read_text())
+        assert kept == runpy.run_path(str(REPO / ".ci/file_format.py"))["record"]()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from collections.abc import Generator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -32,10 +33,22 @@ def write_output(path: Path, data: bytes, *, new: bool = False, mode: int | None
         mode: of the file; None: by the umask.
 
     Raises:
-        CorralError: USAGE, it is a link.
+        CorralError: USAGE, it is a link, or its folder is missing.
         OSError: it cannot be written; FileExistsError.
     """
+    check_folder(path)
     _write(path, path, data, None, new=new, mode=mode)
+
+
+def check_folder(path: Path) -> None:
+    """Raise where a file's folder is missing; called before its content is made, too."""
+    if not path.parent.is_dir():
+        folder = shlex.quote(str(path.parent))
+        raise CorralError(
+            Code.USAGE,
+            f"{path} cannot be written: the folder {path.parent} does not exist",
+            hint=f"mkdir -p {folder}",
+        )
 
 
 def write_folder(

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from corral.durations import clock
-from corral.slurm.array_tasks import array_label
+from corral.slurm.array_tasks import array_label, without_limit
 from corral.slurm.directives import (
     Directive,
     command_options,
@@ -45,7 +45,9 @@ class Resubmission:
     notes: dict[str, str]
 
 
-def resubmission(job: Job, script: str, submit_line: str, tasks: str = "") -> Resubmission:
+def resubmission(
+    job: Job, script: str, submit_line: str, tasks: str = "", *, alone: bool = False
+) -> Resubmission:
     """The job as a script.
 
     Args:
@@ -53,6 +55,7 @@ def resubmission(job: Job, script: str, submit_line: str, tasks: str = "") -> Re
         script: its batch script, "" where Slurm has none.
         submit_line: the command that submitted it, "" where it is unknown.
         tasks: all tasks of its array, as ``--array`` takes them; "": it alone.
+        alone: they are some of them, and no other one is submitted.
     """
     notes: dict[str, str] = {}
     options, rest = _of_line(job, submit_line, notes)
@@ -60,8 +63,12 @@ def resubmission(job: Job, script: str, submit_line: str, tasks: str = "") -> Re
         script = _written(rest if submit_line.startswith("srun") else (), notes)
     if tasks:
         known = [*directives(script), *options]
-        if not any(o.name == "array" for o in known):
-            options.append(Directive(0, "array", tasks))
+        before = next((o.value for o in reversed(known) if o.name == "array"), None)
+        if alone or before is None:
+            _, at_once = without_limit(before or "")
+            options = [o for o in options if o.name != "array"]
+            value = f"{tasks}%{at_once}" if at_once else tasks
+            options.append(Directive(0, "array", value))
     elif label := array_label(job.label):
         options = [o for o in options if o.name != "array"]
         options.append(Directive(0, "array", label.written))

@@ -25,7 +25,7 @@ from corral.spec.slurm.hostlist import fold
 FORMAT: Final = 2
 """Raised by a change that an earlier Corral cannot read. 2: several login nodes."""
 PLAIN_FORMAT: Final = 1
-"""Of a file without other login nodes, which Corral 0.2.0 reads."""
+"""Of a file without other login nodes: the same as before there were any."""
 PUBLISHED: Final = "/etc/corral/client.json"
 """The client file of a node where people log in."""
 
@@ -94,7 +94,7 @@ class ClientFile(BaseModel):
     login_nodes: tuple[LoginNode, ...] = ()
 
     def text(self) -> str:
-        """The file as it is written; one of a single login node is as Corral 0.2.0 wrote it."""
+        """The file as it is written; one of a single login node is of the plain format."""
         several = bool(self.login_nodes)
         written = self.model_copy(update={"format": FORMAT if several else PLAIN_FORMAT})
         return written.model_dump_json(indent=1, exclude=None if several else _SEVERAL) + "\n"

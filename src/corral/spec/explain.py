@@ -11,6 +11,7 @@ from corral.durations import LONGEST, clock, words_seconds
 from corral.spec import schema, values
 from corral.spec.findings import Finding, Level, dotted, shown
 from corral.spec.providers import PROVIDERS
+from corral.spec.slurm.hostlist import fold
 from corral.spec.tree import Path, YamlNode
 
 _MIB: Final = {"G": 1024, "T": 1024 * 1024}
@@ -22,6 +23,9 @@ _SYNONYMS: Final = {
     **{alias: provider.name for provider in PROVIDERS.values() for alias in provider.aliases},
     "ib": "infiniband",
     "eth": "ethernet",
+    "hourly": "1h",
+    "daily": "1d",
+    "weekly": "7d",
 }
 _YES: Final = {"yes": "true", "on": "true", "y": "true", "1": "true", "true": "true"}
 _NO: Final = {"no": "false", "off": "false", "n": "false", "0": "false", "false": "false"}
@@ -208,6 +212,8 @@ def _wrong_text(name: str, value: str, text: str, field: schema.Field) -> tuple[
     if kind is values.TIME_LIMIT and (total := words_seconds(text)):
         span = _span(total)
         hint = f'write "{span}"' if span else f'write "{LONGEST}" at most, or infinite'
+    if kind is values.SSH_KEY and text.endswith(".pub"):
+        hint = f"write the line that this prints: cat {text}"
     return "wrong-value", f"{name} is {value}; allowed: {kind.words}", hint
 
 
@@ -286,6 +292,8 @@ def _number(node: YamlNode, field: schema.Field, example: str) -> str:
 
 
 def _expected_text(node: YamlNode, field: schema.Field, example: str) -> tuple[str, str]:
+    if node.entries and field.kind is values.HOST_LIST and _names(node):
+        return "one text", f"write {field.name}: {_flow(fold(_names(node)))}"
     if node.entries:
         return "one text", f"write one of them: {field.name}: {node.entries[0].text or example}"
     if field.kind is values.HOST_LIST and re.fullmatch(r"[1-9][0-9]{0,4}", node.text):
@@ -293,6 +301,12 @@ def _expected_text(node: YamlNode, field: schema.Field, example: str) -> tuple[s
     if node.text and field.type == "text":
         return "a text", f'put it in quotes: "{shown(node.text).strip(chr(34))}"'
     return "a text", f"write {_flow(field.entry())}"
+
+
+def _names(node: YamlNode) -> list[str]:
+    """The entries of a list of names of nodes; none where one cannot be a name."""
+    texts = [entry.text for entry in node.entries or ()]
+    return texts if all(re.fullmatch(values.HOST_NAME.pattern, text) for text in texts) else []
 
 
 def shown_flow(node: YamlNode) -> str:

@@ -1,8 +1,9 @@
 """The mesh's programs, built from Go's module proxy at pinned versions and kept in the cache.
 
-``tailscale`` and ``tailscaled`` come by ``go install``. headscale is built from its module's source
-as the main module: ``go install`` of it asks the proxy for the list of all its versions (for notes
-of deprecation), which not every proxy answers.
+``tailscaled`` comes by ``go install``, without what no test needs, and is ``tailscale`` too by
+that name (its own build_dist.sh does the same for small machines). headscale is built from its
+module's source as the main module: ``go install`` of it asks the proxy for the list of all its
+versions (for notes of deprecation), which not every proxy answers.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ TAILSCALE = "v1.102.5"
 HEADSCALE = "v0.29.3"
 NEEDS_GO = (1, 26)
 NAMES = ("tailscale", "tailscaled", "headscale")
+LEFT_OUT = (
+    *("acme", "appconnectors", "aws", "bird", "capture", "clientupdate", "cloud", "completion"),
+    *("desktop_sessions", "drive", "identityfederation", "kube", "oauthkey", "relayserver"),
+    *("serve", "ssh", "synology", "systray", "taildrop", "tap", "tpm", "wakeonlan", "webclient"),
+)
+"""Features of tailscaled that are not built: of 827 packages 612 are left."""
 ENVIRONMENT = {
     "CGO_ENABLED": "0",  # static: they run in nodes of another system
     "GOFLAGS": "-buildvcs=false -trimpath -ldflags=-s -ldflags=-w",
@@ -55,8 +62,10 @@ def build() -> Path:
     work = target / f"new-{os.getpid()}"
     work.mkdir()
     try:
-        modules = [f"tailscale.com/cmd/{name}@{TAILSCALE}" for name in NAMES[:2]]
-        _run("go", "install", *modules, cwd=work, GOBIN=str(work))
+        tags = ",".join(("ts_include_cli", *(f"ts_omit_{name}" for name in LEFT_OUT)))
+        daemon = f"tailscale.com/cmd/tailscaled@{TAILSCALE}"
+        _run("go", "install", "-tags", tags, daemon, cwd=work, GOBIN=str(work))
+        shutil.copy2(work / "tailscaled", work / "tailscale")
         _headscale(work)
         for name in NAMES:
             (work / name).replace(target / name)

@@ -99,3 +99,20 @@ def test_options_end_before_the_script() -> None:
     read, rest = command_options(["-N2", "--mem", "1G", "-Q", "a.sh", "-N3"])
     assert [(o.name, o.value) for o in read] == [("nodes", "2"), ("mem", "1G"), ("quiet", "")]
     assert rest == ("a.sh", "-N3")
+
+
+@pytest.mark.parametrize(
+    ("option", "value"), [("--array=1-6", "1-6"), ("-a 0-9%2", "0-9%2"), ("", "")]
+)
+@pytest.mark.parametrize("within", [False, True])
+def test_failed_tasks_alone_take_the_place_of_the_array(
+    option: str, value: str, within: bool
+) -> None:
+    """All of it ran again: its own ``--array`` counted."""
+    job = Job(id=28, label="28_3", name="train", workdir="/work", state="FAILED")
+    script = f"#!/bin/sh\n#SBATCH {option}\nsrun train\n" if within and option else SCRIPT
+    line = "sbatch train.sh" if within else f"sbatch {option} train.sh"
+    made = resubmission(job, script, line, "1,3", alone=True)
+    assert options(made)["array"] == ("1,3%2" if "%" in value else "1,3")
+    entire = resubmission(job, script, line, "1-5")
+    assert options(entire)["array"] == (value or "1-5")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from corral.api.evidence.past_proofs import WORDS
-from corral.api.output import is_device, write_output
+from corral.api.output import check_folder, is_device, write_output
 from corral.errors import Code, CorralError
 from corral.prove.compare import Comparison
 from corral.prove.fabric.charts import bench_charts, pair_matrix
@@ -156,6 +156,7 @@ def write_page(path: Path, text: str) -> None:
     Raises:
         CorralError: USAGE, it cannot be written.
     """
+    check_folder(path)
     try:
         if is_device(path):  # a rename would replace /dev/stdout itself
             write_output(path, text.encode())

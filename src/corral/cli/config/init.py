@@ -13,7 +13,7 @@ import typer
 
 from corral import api
 from corral.api.config.cluster_draft import Draft
-from corral.api.output import write_output
+from corral.api.output import check_folder, write_output
 from corral.cli.options import JSON, examples, verb_app
 from corral.cli.terminal.files import STDOUT
 from corral.cli.terminal.ui import Ui
@@ -231,8 +231,8 @@ def _reported(
     ui: Ui, read: Callable[..., Coroutine[Any, Any, Draft]], name: str, output: str, *, force: bool
 ) -> int:
     path = Path(output or f"{name}.yaml")
-    if output != STDOUT and path.exists() and not force:
-        raise _there(path)
+    if output != STDOUT:
+        _check_place(path, force=force)
     file = "" if output == STDOUT else shlex.quote(str(path))
     made = ui.run(
         lambda emit: read(emit=emit, file=file),
@@ -248,6 +248,13 @@ def _reported(
     ui.json({"file": str(path), "warnings": made.warnings})
     ui.show(f"wrote {path}", f"next: corral up {path} --rehearse, or corral plan {path}")
     return Exit.GOOD
+
+
+def _check_place(path: Path, *, force: bool) -> None:
+    """Raise where the file cannot be written; called before machines are asked, too."""
+    if path.exists() and not force:
+        raise _there(path)
+    check_folder(path)
 
 
 def _there(path: Path) -> CorralError:

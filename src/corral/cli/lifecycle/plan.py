@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from corral import api
-from corral.api.output import write_output
+from corral.api.output import check_folder, write_output
 from corral.cli.cluster_choice import again, declared
 from corral.cli.lifecycle.planview import plan_lines
 from corral.cli.options import CLUSTER, JSON, KEEP_GOING, REHEARSE, TARGET, examples, verb_app
@@ -57,6 +57,8 @@ def plan(
     "empty" of --json shows which.
     """
     ui = Ui(as_json=as_json)
+    if out not in ("", STDOUT):
+        check_folder(Path(out))
     spec = declared(ui, target, named, rehearse=rehearse)
     made = ui.run(
         lambda emit: api.plan(spec, emit, keep_going=keep_going), state="nothing was changed"

@@ -15,6 +15,8 @@ from corral.cli.main import EPILOG, VERBS, load_verb
 
 _DESTRUCTIVE: Final = frozenset({"apply", "cancel", "down", "keys", "reap", "restore"})
 """Verbs for which no shorter command line is proposed: it could do more than was meant."""
+_CONSENT: Final = frozenset({"--yes", "-y", "--force", "-f"})
+"""Options without which no command does more."""
 EXTRA: Final = re.compile(r"unexpected extra arguments?(?:\(s\))? \((.*)\)")
 """The parser's message about words that are too many."""
 _LIMIT: Final = re.compile(r"it must be at (?:least|most) (\S+)")
@@ -73,7 +75,7 @@ def without_option(name: str, words: Sequence[str]) -> str:
     """The command line without an unknown option; "" where its value may be the next word."""
     own, _ = split(words)
     at = next((i for i, word in enumerate(own) if word.partition("=")[0] == name), None)
-    if at is None or _DESTRUCTIVE & {*words[:1]}:
+    if at is None or (_DESTRUCTIVE & {*words[:1]} and name not in _CONSENT):
         return ""
     following = words[at + 1 : at + 2]
     if "=" not in words[at] and following and not following[0].startswith("-"):
@@ -91,6 +93,29 @@ def without_extra(message: str, words: Sequence[str]) -> str:
         if word in rest:
             del rest[len(rest) - 1 - rest[::-1].index(word)]
     return line(rest)
+
+
+def with_hostlist(message: str, command: Any, words: Sequence[str]) -> str:
+    """The command line with the nodes that several words name as one hostlist, or ""."""
+    extra = EXTRA.search(message)
+    nodes = next((p for p in command.params if p.metavar == "NODES" and p.nargs == 1), None)
+    if extra is None or nodes is None or nodes.param_type_name != "argument":
+        return ""
+    more = extra[1].split()
+    rest = [word for word in words if word not in more]
+    for at, word in enumerate(rest):
+        joined = ",".join([word, *more])
+        tried = [*rest[:at], joined, *rest[at + 1 :]]
+        if not word.startswith("-") and accepted(tried) and given(nodes, tried) == joined:
+            return line(tried)
+    return ""
+
+
+def given(parameter: Any, words: Sequence[str]) -> Any:
+    """What a command line that parses has for a parameter."""
+    path, command = command_of(words)
+    context = command.make_context(path[-1], [*words[len(path) - 1 :]])
+    return context.params[parameter.name]
 
 
 def with_value(parameter: Any, command: Any, message: str, words: Sequence[str]) -> str:

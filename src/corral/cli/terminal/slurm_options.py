@@ -41,6 +41,20 @@ class Letter(Row):
     value: str
 
 
+class Elsewhere(Row):
+    """Options of other programs for what is set in another place here.
+
+    Attributes:
+        options: their names.
+        why: where it is set.
+        instead: what to write or run.
+    """
+
+    options: tuple[str, ...]
+    why: str
+    instead: str
+
+
 class WordsOfOthers(Row):
     """Words of other tools, and what is meant here.
 
@@ -50,6 +64,7 @@ class WordsOfOthers(Row):
         renamed: those that a script cannot have: the words in their place.
         reasons: why an option is not needed, or what is used instead.
         letters: letters with another meaning here.
+        elsewhere: by verb, options of other programs for what is set in another place.
         srun: options that no script has.
     """
 
@@ -58,6 +73,7 @@ class WordsOfOthers(Row):
     renamed: Mapping[str, tuple[str, ...]]
     reasons: Mapping[str, str]
     letters: tuple[Letter, ...]
+    elsewhere: Mapping[str, tuple[Elsewhere, ...]]
     srun: tuple[Option, ...]
 
 

@@ -133,6 +133,8 @@ def _unknown_verb(fault: _Fault) -> Explained | None:
 def _filled(template: str, behind: Sequence[str]) -> str:
     """A command of ours with the words of the other tool's command, where it takes them."""
     words = template.split()[1:]
+    if template.endswith("--help"):
+        return shlex.join([*correction.command_of(behind)[0], "--help"])
     own = [word for word in words if not word.isupper()]
     if "--" in own:
         return template
@@ -206,6 +208,9 @@ def _unknown_option(fault: _Fault) -> Explained | None:
             corrected = slurm_options.same(words, fault.path, fault.command)
         hint = corrected or _taken(fault.options[near], fault)
         return f"unknown option {name}: the nearest of {fault.verb} is {near}", hint
+    rows = words_of_others().elsewhere.get(" ".join(fault.path[1:]), ())
+    for row in (row for row in rows if name in row.options):
+        return f"unknown option {name}: {row.why}", row.instead
     message = f"unknown option {name}: {fault.verb} has none with a similar name"
     without = correction.without_option(name, fault.words)
     if without:
@@ -262,6 +267,8 @@ def _extra_words(fault: _Fault) -> Explained | None:
     names = [_name(p) for p in fault.command.params if p.param_type_name == "argument"]
     takes = f"takes {' '.join(names)} and no more" if names else "takes no arguments"
     count = plural(len(extra[1].split()), "word")
+    if joined := correction.with_hostlist(fault.text, fault.command, fault.words):
+        return f"{count} too many ({extra[1]}): several nodes are one hostlist", joined
     without = correction.without_extra(fault.text, fault.words)
     hint = f"without it: {without}" if without else _for_example(_example(fault.command))
     return f"{count} too many ({extra[1]}): {fault.verb} {takes}", hint

@@ -233,7 +233,7 @@ async def again(
     if form:
         return {"mode": "form", "form": form, "script": "", "notes": notes, **_named(record)}
     line = recorded.submit_line or record.submit_line
-    made = await asyncio.to_thread(resubmission, record, recorded.script, line, tasks)
+    made = await asyncio.to_thread(resubmission, record, recorded.script, line, tasks, alone=failed)
     if recorded.job:
         made.notes["script"] = (
             f"Corral made this script; it writes into the folder of job {record.id}"

@@ -303,12 +303,10 @@ def test_nodes_name_all_login_nodes_where_there_are_several(spec: ClusterSpec) -
     assert "access" not in json.loads(published(spec, "node0"))["cluster"]
     text = json.loads(published(of_two(spec), "node1"))
     assert text["cluster"]["access"] == {"login": "node[0-1]"}
-    assert text["format"] == 1, "Corral 0.2.0 reads it"
+    assert text["format"] == 1, "a client of the plain format reads it"
 
 
-def test_a_profile_of_one_login_node_is_as_corral_0_2_reads_it(
-    home: Path, spec: ClusterSpec
-) -> None:
+def test_a_profile_of_one_login_node_is_of_the_plain_format(home: Path, spec: ClusterSpec) -> None:
     profiles.keep(profile(spec), "")
     stored = json.loads((home / "profiles/lab/profile.json").read_text())
     assert stored["format"] == 1

@@ -35,6 +35,8 @@ from tests.unit.cli.conftest import Run
         ("run train.py --node 2", "corral run train.py --nodes 2"),
         ("run train.py --node=2", "corral run train.py --nodes=2"),
         ("squeue", "corral jobs"),
+        ("help bench run", "corral bench run --help"),
+        ("help", "corral --help"),
         ("run x.sh --ntasks-per-node=4", "--ranks-per-node N"),
         ("run x.sh --reservation=class", "--sbatch=--reservation=class"),
         ("drain gpu0", "corral drain gpu0 --reason 'new memory'"),
