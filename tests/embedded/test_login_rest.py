@@ -113,6 +113,17 @@ def test_a_batch_script_of_this_machine(cluster: Live, lab: ClusterSpec, tmp_pat
     assert shown.stdout.strip() == "mine"
 
 
+def test_an_array_runs_its_parts(cluster: Live, lab: ClusterSpec, tmp_path: Path) -> None:
+    script = tmp_path / "part.sh"
+    script.write_text("#!/bin/sh\n#SBATCH --array=0-8:4%2\necho part $SLURM_ARRAY_TASK_ID\n")
+    fields, _ = api.script_fields({"script": str(script), "workdir": "/shared"})
+    outcome, notes = ran(lab, **fields)
+    assert outcome.good, notes
+    shown = sh("cat /shared/slurm-{j}_*.out; rm /shared/slurm-{j}_*.out", j=outcome.id)
+    parts = cluster.run(cluster.controller, shown).stdout.splitlines()
+    assert parts == ["part 0", "part 4", "part 8"]
+
+
 def test_pending_jobs_are_listed_and_cancelled_and_the_nodes_shown(lab: ClusterSpec) -> None:
     job = api.job_spec({"command": ["sleep", "300"], "begin": "now+1hour", "workdir": "/tmp"})
     handle = asyncio.run(api.submit(lab, job))

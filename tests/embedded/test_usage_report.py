@@ -130,3 +130,6 @@ def test_down_time_is_that_of_the_outage(cluster: Live) -> None:
     earlier = before.nodes["node1"].hours if "node1" in before.nodes else 0.0
     assert report.nodes["node1"].hours - earlier == pytest.approx(lasted / 3600)
     assert report.down - before.down == pytest.approx(2 * lasted / 3600)
+    planned = {c.title: c.hours for c in report.causes}["planned"]
+    earlier = {c.title: c.hours for c in before.causes}.get("planned", 0.0)
+    assert planned - earlier == pytest.approx(2 * lasted / 3600)

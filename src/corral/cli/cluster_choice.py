@@ -9,7 +9,7 @@ from typing import Final
 from corral import api
 from corral.cli.terminal.ui import Ui
 from corral.errors import Code, CorralError
-from corral.spec.client import ClientSpec, require_root
+from corral.spec.client import ClientSpec, by_rest, require_root
 from corral.spec.models import ClusterSpec
 
 DEFAULT: Final = "cluster.yaml"
@@ -31,7 +31,9 @@ def from_file(ui: Ui, file: str, *, rehearse: bool = False) -> ClusterSpec:
     return mapped
 
 
-def cluster(ui: Ui, *named: str, rehearse: bool = False, administers: bool = True) -> ClusterSpec:
+def cluster(
+    ui: Ui, *named: str, rehearse: bool = False, administers: bool = True, by_ssh: str = ""
+) -> ClusterSpec:
     """The cluster that is meant, by name as it was last applied.
 
     Args:
@@ -40,10 +42,11 @@ def cluster(ui: Ui, *named: str, rehearse: bool = False, administers: bool = Tru
             folder, else the only known cluster or profile.
         rehearse: the rehearsal of a file's cluster.
         administers: the verb needs root on the machines; False: a profile will do.
+        by_ssh: the verb, where it needs ssh.
 
     Raises:
         CorralError: NOT_FOUND, the file does not exist or the name is unknown; USAGE, more than
-            one fits; FORBIDDEN, a profile has no root.
+            one fits; FORBIDDEN, a profile has no root, or no ssh.
     """
     chosen = _chosen(named)
     if api.is_path(chosen):
@@ -68,6 +71,10 @@ def cluster(ui: Ui, *named: str, rehearse: bool = False, administers: bool = Tru
     spec = api.spec_of(chosen)
     if administers:
         require_root(spec)
+    if by_ssh and by_rest(spec):
+        from corral.cli.rest_verbs import refuse_without_ssh  # noqa: PLC0415  # a table
+
+        refuse_without_ssh(spec, by_ssh)
     return spec
 
 

@@ -149,7 +149,7 @@ async def _asked(here: Installation) -> NewerRelease:
         case "index":
             reason = (
                 f"no record of where it came from, and Corral is in no package index: "
-                f"a package {DISTRIBUTION} there is somebody else's"
+                f"a package {DISTRIBUTION} of one is not this Corral"
             )
             return NewerRelease("unknown", "", reason=reason)
         case "address":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Final
 
@@ -11,6 +12,7 @@ from corral.report.page import Note, render_tables
 
 _USE: Final = "What became of the hours"
 _ACCOUNTS: Final = "Accounts"
+_CAUSES: Final = "What took nodes out of service"
 _NODES: Final = "Nodes out of service"
 _WORDS: Final = {
     _USE: "Capacity is what the cluster had in the month. Goodput is the part of it that jobs had "
@@ -20,15 +22,23 @@ _WORDS: Final = {
     _ACCOUNTS: "Runs of jobs, each of a requeued one; their hours; the time from when a job might "
     "start to its start, of runs that began in the month. CPU-hours are those of all runs; jobs "
     "without GPUs, and those with shards of one, are in no GPU-hour and cost nothing.",
+    _CAUSES: "As the doctor reads the reasons of Slurm's outages: F numbers are those of corral "
+    "doctor. Planned: drained by Corral for its own changes, or with a reason that begins so.",
     _NODES: "Hours in which a node was drained or down, and why; running jobs of a drained node "
     "count as used, too.",
 }
+_FAILURE: Final = re.compile(r"F\d+")
 Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
 
 
 def usage_tables(seen: UsageReport) -> dict[str, Table]:
     """Head and rows of each table by its title."""
-    return {_USE: _use(seen), _ACCOUNTS: _accounts(seen), _NODES: _nodes(seen)}
+    return {
+        _USE: _use(seen),
+        _ACCOUNTS: _accounts(seen),
+        _CAUSES: _causes(seen),
+        _NODES: _nodes(seen),
+    }
 
 
 def gpuless_note(seen: UsageReport) -> str:
@@ -106,11 +116,29 @@ def _account(name: str, share: Usage, price: float | None, *, gpus: bool) -> tup
     )
 
 
+def _causes(seen: UsageReport) -> Table:
+    rows = [
+        (f"{cause.hours:.2f}", str(cause.nodes), str(cause.times), _named(cause.id, cause.title))
+        for cause in seen.causes
+    ]
+    return ((f"{seen.unit}-hours", "nodes", "times", "cause"), rows)
+
+
+def _named(number: str, title: str) -> str:
+    return f"{number}: {title}" if _FAILURE.fullmatch(number) else title
+
+
 def _nodes(seen: UsageReport) -> Table:
+    lemon = dict.fromkeys(seen.lemons, " (lemon)")
     return (
         ("node", "hours", "times", "causes"),
         [
-            (name, f"{down.hours:.2f}", str(down.times), "; ".join(down.causes))
+            (
+                f"{name}{lemon.get(name, '')}",
+                f"{down.hours:.2f}",
+                str(down.times),
+                "; ".join(down.causes),
+            )
             for name, down in seen.nodes.items()
         ],
     )

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from corral.api.operations.node_history import require_accounting
 from corral.apply.connection import Connection
-from corral.doctor.lemons import cause_of
+from corral.doctor.lemons import CAUSES, Cause, cause_of, causes_of
 from corral.errors import Code, CorralError
 from corral.hosts.transport import check
 from corral.inspect.jobs import runs
@@ -24,6 +24,7 @@ from corral.slurm.records import JobRun, Outage
 from corral.slurm.states.jobs import JobState, has_ended, job_states
 from corral.slurm.tres import counts
 from corral.spec.models import ClusterSpec
+from corral.spec.nodes import nodes_of
 
 ASK_S: Final = 900.0
 _HOUR: Final = 3600
@@ -133,6 +134,26 @@ class Down:
 
 
 @dataclass(frozen=True, slots=True)
+class Lost:
+    """What one cause cost, as the doctor reads the reasons of outages.
+
+    Attributes:
+        id: of the failure (F10) or of the health check; else the text that a person wrote; "" for
+            outages that were planned or that have no reason.
+        title: in words.
+        nodes: how many had it.
+        times: how often.
+        hours: of the unit.
+    """
+
+    id: str
+    title: str
+    nodes: int
+    times: int
+    hours: float
+
+
+@dataclass(frozen=True, slots=True)
 class UsageReport:
     """What became of a cluster's time in a month.
 
@@ -146,6 +167,8 @@ class UsageReport:
         accounts: the same by account.
         nodes: nodes with an outage, by name.
         price: of an hour, None where none was given.
+        causes: what took nodes out of service, the costliest first.
+        lemons: nodes that several causes took out of service, none of them common to half of all.
     """
 
     cluster: str
@@ -157,6 +180,8 @@ class UsageReport:
     accounts: dict[str, Usage]
     nodes: dict[str, Down]
     price: float | None = None
+    causes: tuple[Lost, ...] = ()
+    lemons: tuple[str, ...] = ()
 
     @property
     def idle(self) -> float:
@@ -183,6 +208,8 @@ class UsageReport:
             "total": self.total.as_dict(self.price),
             "accounts": {n: share.as_dict(self.price) for n, share in self.accounts.items()},
             "nodes": {name: asdict(down) for name, down in self.nodes.items()},
+            "causes": [{**asdict(cause), "hours": round(cause.hours, 3)} for cause in self.causes],
+            "lemons": list(self.lemons),
         }
 
 
@@ -247,6 +274,27 @@ def down_nodes(seen: Iterable[Outage], month: Month) -> dict[str, Down]:
     return dict(sorted(nodes.items()))
 
 
+def lost_by_cause(seen: Iterable[Outage], month: Month, unit: str) -> tuple[Lost, ...]:
+    """Hours of the month that each cause took, the costliest first."""
+    by_cause: dict[str, tuple[Cause, list[Outage]]] = {}
+    for outage in seen:
+        if month.seconds(outage.start, outage.end):
+            without = "planned" if outage.reason else "no reason is recorded"
+            cause = cause_of(outage) or Cause("", without)
+            by_cause.setdefault(cause.id or without, (cause, []))[1].append(outage)
+    rows = (
+        Lost(
+            cause.id,
+            cause.title,
+            len({outage.node for outage in had}),
+            len(had),
+            hours_of(had, month, unit),
+        )
+        for cause, had in by_cause.values()
+    )
+    return tuple(sorted(rows, key=lambda row: (-row.hours, row.title)))
+
+
 async def usage_report(spec: ClusterSpec, month: str, *, price: float | None = None) -> UsageReport:
     """What became of the cluster's time in a month: used for what, waited for, idle and down.
 
@@ -275,6 +323,7 @@ async def usage_report(spec: ClusterSpec, month: str, *, price: float | None = N
         capacity = {unit: hours_of(sizes, time, unit) for unit in ("GPU", "CPU")}
         unit = "GPU" if capacity["GPU"] else "CPU"
         total, accounts = await _jobs(session, time, unit)
+    causes = causes_of(lost, len(nodes_of(spec)))
     return UsageReport(
         spec.name,
         time,
@@ -285,6 +334,8 @@ async def usage_report(spec: ClusterSpec, month: str, *, price: float | None = N
         dict(sorted(accounts.items())),
         down_nodes(lost, time),
         price,
+        lost_by_cause(lost, time, unit),
+        tuple(sorted(node for node, own in causes.items() if len(own) >= CAUSES)),
     )
 
 

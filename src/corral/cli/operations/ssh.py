@@ -81,7 +81,7 @@ def ssh(  # noqa: PLR0917  # typer calls it by name
     """
     ui = Ui(as_json=as_json)
     _require_one(node, output, config=config, remove=remove)
-    spec = cluster(ui, named, administers=False)
+    spec = cluster(ui, named, administers=False, by_ssh="ssh")
     if config:
         return _configure(ui, spec, user, output, remove=remove)
     argv = ui.quietly(lambda: api.ssh_argv(spec, node, command or (), user=user))

@@ -38,7 +38,7 @@ def attach(
     --json prints the command line and runs nothing.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, named, administers=False)
+    spec = cluster(ui, named, administers=False, by_ssh="attach")
     return open_terminal(
         ui,
         lambda: api.attach_argv(spec, job, user=user, node=node),

@@ -79,7 +79,7 @@ def shard(
     same command goes on. Unchanged files are not sent again.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, named, administers=False)
+    spec = cluster(ui, named, administers=False, by_ssh="data")
     data_set = ui.run(
         lambda emit: api.shard_data(
             spec, folder, emit, name=name, size=bytes_of(size), labels=labels, user=user
@@ -130,7 +130,7 @@ def bench(
     jobs that run meanwhile slow it down. With --per-gpu the exit status is 1 when a node starves.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, named, administers=False)
+    spec = cluster(ui, named, administers=False, by_ssh="data")
     rates = ui.run(
         lambda emit: api.bench_data(
             spec, folder, emit, seconds=seconds, per_gpu=per_gpu, user=user

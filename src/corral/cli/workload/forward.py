@@ -79,7 +79,7 @@ def forward(
     The tunnel is open to every user of this machine. The job may be of plain sbatch.
     """
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, named, administers=False)
+    spec = cluster(ui, named, administers=False, by_ssh="forward")
 
     async def holding() -> JobOutcome:
         opened = api.forward(spec, job, port, user=user, node=node, local_port=local_port)

@@ -138,7 +138,7 @@ def notebook(
         environment=environment,
     )
     ui = Ui(as_json=as_json)
-    spec = cluster(ui, named, administers=False)
+    spec = cluster(ui, named, administers=False, by_ssh="notebook")
     if number:
         _only_opens(fields, number, python=python, detach=detach)
     else:

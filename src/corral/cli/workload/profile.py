@@ -125,7 +125,7 @@ def profile(
     and what `nsys stats` prints about their kernels.
     """
     ui = Ui(as_json=as_json)
-    show_profile(ui, cluster(ui, named, administers=False), job, output)
+    show_profile(ui, cluster(ui, named, administers=False, by_ssh="profile"), job, output)
     return Exit.GOOD
 
 

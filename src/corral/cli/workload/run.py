@@ -497,7 +497,8 @@ def _carried_out(given: dict[str, Any]) -> int:
     asked = {name: given.pop(name) for name in ("detach", "dry_run", "explain", "interactive")}
     given["sweep"] = api.parse_sweep(given["sweep"] or [])
     fields = asked_fields(given)
-    spec = cluster(ui, named, administers=False)
+    by_ssh = "shell" if asked["interactive"] else ""
+    spec = cluster(ui, named, administers=False, by_ssh=by_ssh)
     if asked["interactive"]:
         if script is not None:
             raise CorralError(

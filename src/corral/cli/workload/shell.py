@@ -68,5 +68,5 @@ def shell(
         name=name,
         command=ctx.meta.get(INLINE, ()),
     )
-    spec = cluster(ui, named, administers=False)
+    spec = cluster(ui, named, administers=False, by_ssh="shell")
     return job.open_terminal(ui, lambda: api.shell_argv(spec, fields, gpu=True), job.SHELL_NOTE)

@@ -160,6 +160,10 @@ def require_valid(token: str, user: str) -> Claims:
     return claims
 
 
+_AUTHORITY: Final = (
+    "a certificate of your site's own authority: set SSL_CERT_FILE to the authority's file (PEM); "
+    "else ask an administrator before anything is sent there"
+)
 _RENEW: Final = (
     "get a new one (scontrol token lifespan=28800, on a node of the cluster), then run corral "
     "login --rest again"
@@ -366,7 +370,9 @@ class RestClient:
             raise CorralError(
                 Code.UNREACHABLE,
                 f"slurmrestd at {self.address} does not answer: {error}",
-                hint="correct the address (corral login --rest URL again), or check the network; "
+                hint=_AUTHORITY
+                if "CERTIFICATE_VERIFY_FAILED" in str(error)
+                else "correct the address (corral login --rest URL again), or check the network; "
                 "an administrator looks at systemctl status slurmrestd",
             ) from error
         answer = _content(response)

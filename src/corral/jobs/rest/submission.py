@@ -17,7 +17,7 @@ CARRIED: Final = frozenset(
         *("script", "command", "args", "name", "nodes", "gpus_per_node", "gpu_type", "mem", "time"),
         *("ranks_per_node", "cpus_per_rank", "partition", "account", "qos", "nodelist", "exclude"),
         *("constraint", "after", "begin", "mail", "licenses", "exclusive", "env", "workdir"),
-        *("sbatch", "user"),
+        *("sbatch", "user", "array", "at_once"),
     }
 )
 """Fields of a job that need no file on shared storage."""
@@ -87,6 +87,7 @@ def _words(job: JobSpec, layout: Mapping[str, str]) -> list[str]:
         "gpus-per-node": gpus if job.gpus_per_node else "",
         "mem": job.mem or "",
         "time": str(-(-job.seconds // 60)) if job.seconds else "",
+        "array": "%".join(str(part) for part in (job.array, job.at_once) if part),
     }
     named = [f"--{name}={value}" for name, value in given.items() if value]
     return [*named, *options.words(job)]

@@ -211,7 +211,7 @@ def test_a_wheel_asks_the_folder_that_it_was_in(
 
 
 def test_no_index_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that has a package of this name has somebody else's; --find-links records nothing."""
+    """A package of this name in one would not be Corral; --find-links records nothing."""
 
     async def asks(*words: object, **_: object) -> None:
         raise AssertionError(words)
@@ -219,7 +219,7 @@ def test_no_index_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module.process, "run", asks)
     answer = asked("index", "")
     assert (answer.state, answer.newest, answer.upgrade) == ("unknown", "", "")
-    assert "somebody else's" in answer.reason
+    assert "a package corral of one is not this Corral" in answer.reason
 
 
 def test_one_file_of_a_server_names_no_others() -> None:

@@ -14,6 +14,7 @@ from corral.api.operations.usage_report import (
     add_run,
     down_nodes,
     hours_of,
+    lost_by_cause,
     waits,
 )
 from corral.slurm.records import JobRun, Outage
@@ -125,6 +126,33 @@ def report() -> UsageReport:
     return UsageReport(
         "lab", MONTH, "GPU", 800.0, down, total, accounts, down_nodes(outages, MONTH), 2.5
     )
+
+
+def test_each_cause_has_its_hours_and_what_was_planned_none_of_theirs() -> None:
+    """The doctor's reading of Slurm's reasons: numbers in what a person wrote do not count."""
+
+    def out(node: str, start: int, end: int | None, reason: str) -> Outage:
+        tres, at_end = "gres/gpu=2", None if end is None else end * HOUR
+        return Outage(node, start * HOUR, at_end, "DRAIN", "root", reason, tres=tres)
+
+    seen = [
+        out("a0", 90, 104, "fan 3 is loud"),
+        out("a1", 110, 111, "fan 12 is loud"),
+        out("a0", 120, 121, "planned: more memory"),
+        out("a0", 190, None, "Not responding"),
+        out("a2", 130, 131, ""),
+        out("a2", 10, 20, "fan 3 is loud"),
+    ]
+    rows = lost_by_cause(seen, MONTH, "GPU")
+    (silent,) = [row for row in rows if row.id.startswith("F")]
+    assert (silent.nodes, silent.times, silent.hours) == (1, 1, 20.0)
+    shown = {(row.title, row.nodes, row.times, row.hours) for row in rows if row is not silent}
+    assert shown == {
+        ("fan 3 is loud", 2, 2, 10.0),
+        ("planned", 1, 1, 2.0),
+        ("no reason is recorded", 1, 1, 2.0),
+    }
+    assert [row.hours for row in rows] == sorted((row.hours for row in rows), reverse=True)
 
 
 def test_json_has_all_figures() -> None:

@@ -355,6 +355,13 @@ def test_with_arguments_the_scripts_lines_still_count() -> None:
     assert only["script"] == "#!/bin/sh\n#SBATCH --time=30\nset -- x"
 
 
+def test_an_array_needs_no_files_and_a_sweep_does() -> None:
+    assert submitted(SCRIPT, array="0-9:3", at_once=2)["array"] == "0-9:3%2"
+    assert submitted(SCRIPT, array="1,5")["array"] == "1,5"
+    with pytest.raises(CorralError, match="takes no files, which sweep needs"):
+        submitted(SCRIPT, sweep={"lr": ("1", "2")})
+
+
 def test_requeue_is_refused_unless_the_script_has_slurms_own() -> None:
     own = "#!/bin/sh\n#SBATCH --requeue\nsrun hostname\n"
     assert submitted(own, requeue=True)["requeue"] is True
