@@ -138,7 +138,10 @@ async def _asked(here: Installation) -> NewerRelease:
             folder = here.origin
             remote = await _git(folder, "remote", "get-url", "origin")
             if remote.status:
-                return NewerRelease("unknown", folder, reason=_last(remote.err))
+                # git-remote(1), EXIT STATUS: 2 where there is no such remote.
+                none = "this checkout has no remote `origin` to ask"
+                reason = none if remote.status == 2 else _last(remote.err)
+                return NewerRelease("unknown", folder, reason=reason)
             asked = without_login(remote.out.strip())
             return await _tags(here, folder, "origin", asked, _pulled(folder))
         case "repository":

@@ -137,7 +137,7 @@ def test_a_checkout_asks_the_tags_of_its_origin(tmp_path: Path) -> None:
 def test_a_checkout_without_an_origin_is_unknown(tmp_path: Path) -> None:
     answer = asked("checkout", tagged(tmp_path / "alone", "v9.9.9"))
     assert (answer.state, answer.newest) == ("unknown", "")
-    assert "origin" in answer.reason
+    assert answer.reason == "this checkout has no remote `origin` to ask"
 
 
 def test_tags_that_no_release_has_are_left_out(tmp_path: Path) -> None:
