@@ -22,6 +22,8 @@ from corral.errors import CorralError
 from corral.extras import DISTRIBUTION, direct_url, own_version, wheel_prefix
 from corral.hosts import process
 
+_NO_REMOTE: Final = 2
+"""git remote's exit status where there is no such remote (git-remote(1))."""
 LIMIT_S: Final = 5.0
 _NUMBERS: Final = r"\d{1,6}(?:\.\d{1,6}){1,5}"
 _VERSION: Final = re.compile(_NUMBERS)
@@ -138,9 +140,8 @@ async def _asked(here: Installation) -> NewerRelease:
             folder = here.origin
             remote = await _git(folder, "remote", "get-url", "origin")
             if remote.status:
-                # git-remote(1), EXIT STATUS: 2 where there is no such remote.
                 none = "this checkout has no remote `origin` to ask"
-                reason = none if remote.status == 2 else _last(remote.err)
+                reason = none if remote.status == _NO_REMOTE else _last(remote.err)
                 return NewerRelease("unknown", folder, reason=reason)
             asked = without_login(remote.out.strip())
             return await _tags(here, folder, "origin", asked, _pulled(folder))
