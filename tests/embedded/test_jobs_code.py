@@ -124,7 +124,7 @@ def test_a_sweep_is_one_array_and_each_point_has_its_own_folder(
     )
     outcome = job.result(timeout=300)
     assert isinstance(outcome, ArrayOutcome)
-    assert [dict(part.point) for part in outcome.parts] == [
+    assert [dict(part.point or {}) for part in outcome.parts] == [
         {"lr": lr, "note": note} for lr in ("1e-3", "3e-4") for note in ("it's $(id)", "")
     ]
     rows = [json.loads(part.last) for part in outcome.parts]
