@@ -23,8 +23,9 @@ from tests.embedded.conftest import Live, named
 from tests.embedded.test_backup import age_key
 from tests.embedded.test_backup_controller import pinged, until
 from tests.embedded.test_directory import PROGRAM, SECRET
-from tests.embedded.test_forward import Laptop
+from tests.embedded.test_forward import JUPYTER, WHEELS, Laptop, event
 from tests.embedded.test_node_replacement import REQUEUED_S
+from tests.embedded.test_tools import install
 
 from corral import api
 from corral.api.operations.encryption import encryption_of
@@ -34,6 +35,7 @@ from corral.hosts.sshkeys import make_key
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.directory import Directory, DirectoryGroup
 from corral.spec.sections.people import Account, User
+from corral.state.pyenv import PythonEnv
 
 pytestmark = [
     pytest.mark.slow,
@@ -235,8 +237,23 @@ def address(live: Live, node: str) -> str:
     return live.with_session(asked)
 
 
+def at_a_notebook(day: Day) -> None:
+    """Nora has JupyterLab as a job, in a browser of her laptop."""
+    nora = day.desks["nora"]
+    asyncio.run(install(day.live, PythonEnv(JUPYTER, "tools", WHEELS)))
+    words = ("notebook", "-w", DIRECTORY, "--mem", "600M", "--python", f"{JUPYTER}/bin/python3")
+    with nora.held(*words) as notebook:
+        job = str(event(notebook, "submitted")["id"])
+        opened = event(notebook, "opened")
+        inside = ("nsenter", f"--net=/run/netns/{nora.namespace}")
+        assert "JupyterLab" in host(*inside, "curl", "-sfL", opened["url"])
+        day.submitted[job] = ("nora", "vision", "CANCELLED")
+        nora.good("cancel", job)
+        assert event(notebook, "ended")["id"] == int(job)
+
+
 def in_the_morning(day: Day) -> None:
-    """All log in; an array, a sweep, a job over all nodes, a server that is looked at."""
+    """All log in; an array, a sweep, a job over all nodes, a server and a notebook in use."""
     for user in MEMBERS:
         day.desks[user].log_in(address(day.live, CONTROLLER), "lab")
     day.submits("nora", "--array", "0-3", "--", "sh", "-c", "sleep 2; hostname", array=4)
@@ -258,6 +275,7 @@ def in_the_morning(day: Day) -> None:
         assert host(*inside, "curl", "-sf", f"{url}page").strip() == "of milo"
         milo.good("cancel", served)
         tunnel.wait(60)
+    at_a_notebook(day)
     day.empty(120)
 
 

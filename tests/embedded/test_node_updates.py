@@ -130,6 +130,25 @@ def test_nodes_are_updated_in_turn_and_a_job_is_waited_for(lab: Live) -> None:
     assert asyncio.run(api.plan(lab.spec)).empty
 
 
+def test_two_at_once_of_the_named_nodes(lab: Live) -> None:
+    """Both are out before one is back; the node that was not named is left as it is."""
+    offer(lab, "2b", "node0", "node1", "node2")
+    events = updated(lab, "node[1-2]", at_once=2)
+    steps = messages(events, "drained", "is back", "passed its proof")
+    both = {"node1", "node2"}
+    assert [word for _, word in steps] == [
+        *["drained"] * 2,
+        *["is back"] * 2,
+        *["passed its proof"] * 2,
+    ]
+    assert all({node for node, _ in steps[at : at + 2]} == both for at in (0, 2, 4))
+    kept = version(lab, "node0")
+    assert [version(lab, node) for node in ("node1", "node2")] == ["2b", "2b"]
+    assert kept != "2b"
+    assert [each.node for each in asyncio.run(api.plan_update(lab.spec)).pending] == ["node0"]
+    all_idle(lab)
+
+
 def test_the_controller_is_updated_last_and_answers_again(lab: Live) -> None:
     offer(lab, "3", "node0", "node1")
     events = updated(lab)

@@ -115,7 +115,7 @@ async def install(live: Live, environment: PythonEnv) -> None:
     assert made.ok, made.tail
 
 
-def runner(cluster: Live) -> Run:
+def runner(cluster: Live, place: str = TOOLS) -> Run:
     """Runs a program's text as the job user in a separate folder, the tools first on its PATH."""
 
     def run(name: str, *command: str, files: dict[str, str], timeout: float = 300) -> Result:
@@ -127,7 +127,7 @@ def runner(cluster: Live) -> Run:
             "cd {folder} && export PATH={path}/bin:$PATH HOME={folder} USER={user}\n{writes}\n"
             "{command}",
             folder=folder,
-            path=TOOLS,
+            path=place,
             writes=writes,
             command=list(command),
             user=USER,

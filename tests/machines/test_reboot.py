@@ -92,6 +92,27 @@ def test_a_job_ends_first_and_nodes_go_in_turn(
     assert asyncio.run(api.plan(spec)).empty
 
 
+@pytest.mark.slow
+def test_an_update_reboots_two_real_machines_at_once(lab: Live) -> None:
+    """``corral nodes update node[1-2] --at-once 2``: drained, another boot, proven, resumed."""
+    before = boots(lab)
+    require_reboots(lab)
+    events: list[Event] = []
+    plan = asyncio.run(api.plan_update(lab.spec, "node[1-2]", 2))
+    assert [(each.node, each.pending.reboot) for each in plan.pending] == [
+        (node, True) for node in REBOOTED
+    ]
+    asyncio.run(api.update_nodes(lab.spec, plan, events.append))
+    words = ("drained", "is back", "passed its proof")
+    steps = [(e.node, word) for e in events for word in words if e.message.startswith(word)]
+    assert sorted(steps[:2]) == [(node, "drained") for node in REBOOTED]
+    assert sorted(steps) == sorted((node, word) for node in REBOOTED for word in words)
+    after = boots(lab)
+    assert all(before[node] != after[node] for node in REBOOTED)
+    assert drained(lab) == ""
+    assert not asyncio.run(api.plan_update(lab.spec)).pending
+
+
 def test_a_job_that_does_not_end_gives_the_node_back(lab: Live) -> None:
     spec = lab.spec.model_copy(update={"software": Software(reboot="required", drain_minutes=0)})
     asyncio.run(api.up(spec))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from corral.hosts.target import SSH_PORT
 from corral.roles.inventory import Site
 from corral.roles.machine.people import admins
 from corral.roles.role import Role, Share
@@ -22,8 +23,9 @@ def access(site: Site) -> tuple[Share, ...]:
     )
     if not site.spec.access.between_nodes:
         return (Share((Desired(members, (HostBased(),)),)),)
+    ports = {n.name: n.group.ssh.port for n in site.nodes if n.group.capabilities.owned}
     hosts = tuple(
-        Host(name, site.ip_address(name), site.facts[name].host_key)
+        Host(name, site.ip_address(name), site.facts[name].host_key, ports.get(name, SSH_PORT))
         for name in members
         if site.facts[name].host_key
     )

@@ -111,7 +111,7 @@ class Access(Model):
     )
     between_nodes: bool = about(
         "none",
-        "Users log in from node to node without keys of theirs, by the keys of the nodes; root "
-        "and who may use sudo do not.",
+        "Users log in from node to node without keys of theirs, by the keys of the nodes; root, "
+        "admins, Corral's login user and members of the group sudo do not.",
         default=False,
     )

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Final
 
 from corral.hosts.quote import Script, call
+from corral.hosts.target import SSH_PORT
 from corral.plurals import plural
 from corral.state.base import Change, Context, Seen, Standalone
 
@@ -29,11 +30,19 @@ _MARK: Final = "# Written by Corral (access.between_nodes)."
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A node from which people log in: its name, its address and its public key."""
+    """A node from which people log in: its name, address and public key, and its sshd's port."""
 
     name: str
     address: str
     key: str
+    port: int = SSH_PORT
+
+    @property
+    def known(self) -> str:
+        """Its line of known_hosts: ssh looks for another port with it, sshd without (sshd(8))."""
+        names = [self.name, self.address]
+        names += [] if self.port == SSH_PORT else [f"[{name}]:{self.port}" for name in names]
+        return f"{','.join(names)} {self.key}\n"
 
 
 @dataclass(frozen=True)
@@ -66,8 +75,10 @@ class HostBased(Standalone):
 
     def _client(self) -> tuple[str, str]:
         names = " ".join(f"{host.name} {host.address}" for host in self.hosts)
-        known = "".join(f"{h.name},{h.address} {h.key}\n" for h in self.hosts)
+        known = "".join(host.known for host in self.hosts)
         client = f"EnableSSHKeysign yes\nHost {names}\n    HostbasedAuthentication yes\n"
+        ports = [host for host in self.hosts if host.port != SSH_PORT]
+        client += "".join(f"Host {h.name} {h.address}\n    Port {h.port}\n" for h in ports)
         return f"{_MARK}\n{known}", f"{_MARK}\n{client}"
 
     def _server(self) -> tuple[str, str]:

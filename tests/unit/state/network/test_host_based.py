@@ -63,6 +63,14 @@ def test_the_list_of_hosts_changes_with_what_sshd_has_to_read() -> None:
     assert files[KNOWN_HOSTS].endswith("node1,10.0.0.2 ssh-ed25519 AAAA\n")
 
 
+def test_another_port_is_known_to_ssh() -> None:
+    files = dict(HostBased((replace(HOST, port=2222),)).files)
+    assert files[KNOWN_HOSTS].endswith(
+        "node1,10.0.0.2,[node1]:2222,[10.0.0.2]:2222 ssh-ed25519 AAAA\n"
+    )
+    assert files[CLIENT].endswith("Host node1 10.0.0.2\n    Port 2222\n")
+
+
 def test_the_scripts_are_posix_shell() -> None:
     planned = change(ON, Seen(0, ""))
     assert planned is not None
