@@ -66,6 +66,16 @@ def test_an_array_is_one_row_that_unfolds(window: Any, desk: Desk) -> None:
         page.wait_for_selector("tr[data-array='1000']")
 
 
+def test_an_address_names_a_task_as_slurm_writes_it(window: Any, desk: Desk) -> None:
+    """Another task was shown, without a word."""
+    with tab(window, desk) as page:
+        page.evaluate("location.hash = 'job/1000?task=1000_3'")
+        page.wait_for_selector("h2 >> text=task 3, job 1000_3")
+        assert page.locator("text=The address names").count() == 0
+        page.evaluate("location.hash = 'job/1000?task=1000_99'")
+        page.locator("text=The address names 1000_99, which is none of the listed").wait_for()
+
+
 def test_chosen_rows_are_cancelled_after_a_question(window: Any, desk: Desk) -> None:
     desk.rest.refused.add("2003")
     with tab(window, desk) as page:

@@ -20,6 +20,7 @@ from corral.state.base import Change
 from corral.web.routes import owner as owner_routes
 from tests.browser.conftest import FETCHED, OTHER, Browser, Served, Terminal, run_root, until
 from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
+from tests.browser.helper_double import spec
 from tests.browser.test_page import go
 from tests.embedded.conftest import Live
 from tests.unit.web.users.test_owner import EXAMPLES
@@ -127,7 +128,11 @@ def test_errors_are_the_files_and_somebody_elses_change_is_kept(window: Any, des
 
 
 def test_others_see_the_command(window: Any) -> None:
-    with served(DeskRest()) as desk, tab(window, desk, role="Administrator") as page:
+    rest = DeskRest()
+    with (
+        served(rest, spec=spec(), service=True) as desk,
+        tab(window, desk, role="Administrator") as page,
+    ):
         page.goto(f"{desk.url}#policy/accounts")
         page.locator("text=This page changes nothing here").wait_for()
         page.locator("text=corral edit users NAME").wait_for()

@@ -679,15 +679,24 @@ class RankTimes(TypedDict):
     top: list[dict[str, object]]
 
 
+class ProfileRow(TypedDict):
+    """A kernel or a system call: its share of the rank's time, all its calls together."""
+
+    percent: float
+    ms: float
+    calls: int
+    name: str
+
+
 class Profile(TypedDict):
-    """What a profiled job recorded."""
+    """What a profiled job recorded; kernels and calls by rank, sizes in bytes by file."""
 
     job: int | str
     folder: str
     ranks: list[RankTimes]
-    kernels: list[dict[str, object]]
-    calls: list[dict[str, object]]
-    too_large: dict[str, object]
+    kernels: dict[str, list[ProfileRow]]
+    calls: dict[str, list[ProfileRow]]
+    too_large: dict[str, int]
     incomplete: bool
 
 

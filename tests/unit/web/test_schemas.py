@@ -13,6 +13,8 @@ import pytest
 
 from corral.doctor.logs.diagnosis import explain
 from corral.hosts.quote import sh
+from corral.jobs.profile.recordings import Recordings, Row
+from corral.jobs.profile.trace import RankTrace
 from corral.plan.model import MachineChange, NodeChange, Plan, Stage
 from corral.slurm.records import Job, Node
 from corral.slurm.states.nodes import NodeState
@@ -158,6 +160,15 @@ def test_a_plan_has_its_type() -> None:
 def test_a_finding_has_its_type() -> None:
     (finding,) = explain("slurmctld: fatal: CLUSTER NAME MISMATCH.").findings
     held(schemas.Diagnosis, finding.as_dict())
+
+
+@pytest.mark.parametrize("rows", [{}, {0: (Row(12.5, 1.5, 3, "gemm"),)}])
+def test_a_profile_has_its_type(rows: dict[int, tuple[Row, ...]]) -> None:
+    """The answer was a status of 500: lists were declared where there are rows by rank."""
+    trace = RankTrace(0, False, 2, 0.0, 9.0, (), ((1.0, 2.0),), (), ())
+    sizes = {"rank-1.nsys-rep": 1 << 30}
+    recorded = Recordings("12", "/shared/x", (trace,), rows, {}, sizes, rows)
+    held(schemas.Profile, recorded.as_dict())
 
 
 def test_a_field_too_many_or_too_few_is_seen() -> None:

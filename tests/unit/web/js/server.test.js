@@ -6,6 +6,7 @@ import {
   pauseAfter,
   Refused,
   setSecret,
+  touch,
 } from "../../../../src/corral/web/static/js/lib/server.js";
 
 /**
@@ -121,4 +122,20 @@ test("answers slower than their questions are shown, one after the other", async
   open[3](new Response('{"n": 4}'));
   await settled();
   assert.deepEqual(shown, [1, 3]);
+});
+
+test("a page that fills the screen is in use, though nobody touches it", async () => {
+  /** @type {(string | null)[]} */
+  const unattended = [];
+  globalThis.fetch = async (_, options) => {
+    unattended.push(new Headers(options?.headers).get("X-Unattended"));
+    return new Response("{}");
+  };
+  touch(Date.now() - 120_000);
+  for (const fullscreenElement of [null, {}]) {
+    globalThis.document = /** @type {Document} */ ({ fullscreenElement });
+    await call("nodes");
+  }
+  assert.deepEqual(unattended, ["1", null]);
+  touch();
 });

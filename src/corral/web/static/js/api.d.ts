@@ -1075,15 +1075,23 @@ export interface Places {
   elevations: RackElevation[];
 }
 
-/** What a profiled job recorded. */
+/** What a profiled job recorded; kernels and calls by rank, sizes in bytes by file. */
 export interface Profile {
   job: number | string;
   folder: string;
   ranks: RankTimes[];
-  kernels: Record<string, unknown>[];
-  calls: Record<string, unknown>[];
-  too_large: Record<string, unknown>;
+  kernels: Record<string, ProfileRow[]>;
+  calls: Record<string, ProfileRow[]>;
+  too_large: Record<string, number>;
   incomplete: boolean;
+}
+
+/** A kernel or a system call: its share of the rank's time, all its calls together. */
+export interface ProfileRow {
+  percent: number;
+  ms: number;
+  calls: number;
+  name: string;
 }
 
 /** A proof; journals of earlier versions lack what is not required. */

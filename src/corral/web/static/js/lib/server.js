@@ -45,16 +45,16 @@ export const touch = (at = Date.now()) => {
   touched = at;
 };
 
-/** Notes when somebody last used this tab; one that fills the screen is in use. */
+/** Notes when somebody last used this tab. */
 export function attend() {
-  setInterval(() => {
-    if (document.fullscreenElement) touch();
-  }, ATTENDED_MS / 2);
   const note = () => touch();
   for (const name of ["pointerdown", "pointermove", "keydown", "wheel"]) {
     addEventListener(name, note, { capture: true, passive: true });
   }
 }
+
+// A screen that it fills is on a wall.
+const idle = () => Date.now() - touched > ATTENDED_MS && !globalThis.document?.fullscreenElement;
 
 const TICKET_MS = 30000;
 // What is only read is not waited for longer: each question holds one of the browser's connections.
@@ -113,7 +113,7 @@ function request(body, method, most) {
   /** @type {Record<string, string>} */
   const headers = {};
   if (secret()) headers["X-CSRF-Token"] = secret();
-  if (Date.now() - touched > ATTENDED_MS) headers["X-Unattended"] = "1";
+  if (idle()) headers["X-Unattended"] = "1";
   /** @type {RequestInit} */
   const options = { method: verb, headers, credentials: "same-origin" };
   if (limit) options.signal = AbortSignal.timeout(limit);
