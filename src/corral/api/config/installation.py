@@ -23,7 +23,7 @@ from corral.extras import DISTRIBUTION, direct_url, own_version, wheel_prefix
 from corral.hosts import process
 
 _NO_REMOTE: Final = 2
-"""git remote's exit status where there is no such remote (git-remote(1))."""
+"""git remote's exit status for an unknown remote (git-remote(1))."""
 LIMIT_S: Final = 5.0
 _NUMBERS: Final = r"\d{1,6}(?:\.\d{1,6}){1,5}"
 _VERSION: Final = re.compile(_NUMBERS)
