@@ -260,6 +260,7 @@ def test_who_has_a_job_on_several_nodes_goes_from_one_to_another_without_a_key(l
         cancel(lab)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "breaks",
     [
