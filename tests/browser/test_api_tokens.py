@@ -13,6 +13,7 @@ import pytest
 from corral.api.page.token_store import Scope, Wish
 from tests.browser.conftest import wait_until
 from tests.browser.desk import Desk, DeskRest, pictures, served, tab, window
+from tests.browser.helper_double import spec
 
 __all__ = ["window"]
 
@@ -22,7 +23,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     rest = DeskRest()
     rest.nodes(3)
     rest.add(1)
-    with served(rest, tokens=tmp_path / "tokens.json") as made:
+    with served(rest, spec=spec(), service=True, tokens=tmp_path / "tokens.json") as made:
         yield made
 
 
