@@ -44,7 +44,6 @@ def printed(name: str, *words: str) -> str:
     return done.stdout
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", ALONE)
 def test_it_measures(name: str) -> None:
     if needs():

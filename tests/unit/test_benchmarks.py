@@ -178,11 +178,7 @@ def test_what_is_missing_is_reported_before_anything_is_measured(
         assert shown.strip().endswith("-m pip install -r " + str(REPO / "requirements-dev.lock"))
 
 
-@pytest.mark.parametrize(
-    "name",
-    # "web" of 10,000 nodes takes a tenth of the unit tests' time.
-    [pytest.param(name, marks=pytest.mark.slow if name == "web" else ()) for name in PROGRAMS],
-)
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_it_measures(name: str) -> None:
     words, label = PROGRAMS[name]
     assert label in printed(name, *words)

@@ -13,6 +13,7 @@ from typing import TypeGuard
 
 import pytest
 
+from corral.cli.rest_verbs import rest_verbs
 from corral.cli.terminal.slurm_options import words_of_others
 from corral.doctor.catalog import catalog
 from corral.doctor.logs import counter_evidence
@@ -145,7 +146,7 @@ def about_systems() -> tuple[object, ...]:
 def test_tables_that_come_with_corral_are_valid() -> None:
     assert all(
         [
-            known_hardware(),
+            *(rest_verbs(), known_hardware()),
             PLUGINS,
             virtual_nics(),
             gpu_models(),

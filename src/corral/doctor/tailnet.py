@@ -53,7 +53,7 @@ def _peers(scene: Scene) -> Iterator[Diagnosis]:
     if peers is None and (scene.lead.get(TAILNET) or {}).get("BackendState") == "Running":
         if TAILNET_PEERS.name in scene.lead.sections:
             text = (
-                f"whether other nodes are cut off is unknown: tailscale status --json on "
+                f"whether other nodes are cut off is unknown: tailscale status on "
                 f"{scene.controller} gives nothing that can be read"
             )
             yield finding("F100", scene.controller, text)

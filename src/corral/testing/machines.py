@@ -6,6 +6,7 @@ already, and touches none.
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -25,6 +26,7 @@ from corral.state.base import Resource, Seen
 from corral.state.databases import Database
 from corral.state.files import Directory, File, Gone, Link
 from corral.state.network.firewall import Closed
+from corral.state.network.host_based import HostBased
 from corral.state.network.host_names import Hostname, HostsBlock
 from corral.state.network.sshd import SshdAdopt
 from corral.state.packages import Holds, Packages
@@ -128,6 +130,12 @@ def _person(r: Person) -> str:
     return f"passwd\n{entry}\ngroup\n{r.name}:x:{r.uid}:\nstate\n{home}|{r.uid}|||yes|{r.shell}"
 
 
+def _host_based(r: HostBased) -> str:
+    digests = [hashlib.sha256(t.encode()).hexdigest() if t else "absent" for _, t in r.files]
+    return "\n".join([*digests, *(["yes no"] if r.groups and r.person else [])])
+
+
+ANSWERS[HostBased] = _host_based
 ANSWERS[SlurmAccounts] = _accounts
 ANSWERS[Person] = _person
 

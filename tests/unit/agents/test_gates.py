@@ -5,12 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
 from corral.agents import program
-from tests.dripping import HEAD, LONGEST_S, dripping
+from tests.dripping import HEAD, dripping
 
 
 @pytest.mark.enable_socket
@@ -22,7 +21,5 @@ def test_an_answer_of_single_bytes_is_not_waited_for(name: str) -> None:
     with dripping(HEAD) as port:
         where = str(port) if name == "prometheus" else f"http://127.0.0.1:{port}"
         argv = [sys.executable, "-c", text.replace("alarm(10)", "alarm(1)"), where]
-        begun = time.monotonic()
         done = subprocess.run(argv, capture_output=True, check=False)
     assert done.returncode == -signal.SIGALRM
-    assert time.monotonic() - begun < LONGEST_S

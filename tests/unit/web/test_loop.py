@@ -199,9 +199,9 @@ def test_a_script_is_read_outside_the_loops_thread(monkeypatch: pytest.MonkeyPat
     def watched(module: Any, name: str) -> None:
         plain = getattr(module, name)
 
-        def noting(*args: Any) -> Any:
+        def noting(*args: Any, **named: Any) -> Any:
             threads[f"{module.__name__}.{name}"] = threading.get_ident()
-            return plain(*args)
+            return plain(*args, **named)
 
         monkeypatch.setattr(module, name, noting)
 

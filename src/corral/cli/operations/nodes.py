@@ -40,7 +40,7 @@ SOME = Annotated[
     )
 )
 def nodes() -> None:
-    """Show the history of nodes, replace their machines, and update their systems."""
+    """Show nodes' history, replace and update them."""
 
 
 @app.command(

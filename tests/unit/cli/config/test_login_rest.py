@@ -89,7 +89,8 @@ def test_what_slurmrestd_cannot_do_is_refused_in_one_sentence(
     done = corral(*words)
     text = " ".join(done.output.split())
     assert done.exit_code in (2, 3), done.output
-    assert "this needs ssh, and profile lab reaches its cluster by slurmrestd" in text
+    assert "profile lab reaches its cluster by slurmrestd" in text
+    assert "log in by ssh: corral login USER@HOST" in text
     assert "corral login USER@HOST" in text
 
 

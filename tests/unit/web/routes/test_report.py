@@ -165,7 +165,8 @@ def test_the_doctors_plan_waits_for_the_terminal(monkeypatch: pytest.MonkeyPatch
 def test_a_profile_is_a_table_and_a_file_for_perfetto(monkeypatch: pytest.MonkeyPatch) -> None:
     fields = ("steps", "wall_ms", "compute_ms", "communication_ms", "overlap_ms", "idle_ms")
     rank = {"rank": 0, "device": "H200", "top": [], **dict.fromkeys(fields, 1)}
-    lists = {"kernels": [], "calls": [], "too_large": {}, "incomplete": False}
+    row = {"percent": 90.0, "ms": 9.0, "calls": 3, "name": "gemm"}
+    lists = {"kernels": {"0": [row]}, "calls": {}, "too_large": {"1": 9}, "incomplete": False}
     recorded = SimpleNamespace(
         as_dict=lambda: {"job": "7", "folder": "/shared/7", "ranks": [rank], **lists},
         timeline=lambda: b"\x1f\x8bx",
