@@ -1,7 +1,7 @@
 """Real machines for all tests of this folder: made once, removed at the end.
 
 ``machines``: bare ones, with what their owner had there before Corral came. ``lab``: a cluster that
-Corral has made of them over SSH. Two machines; three with CORRAL_TEST_SLOW=1.
+Corral has made of them over SSH. Two machines; three with CORRAL_TEST_SLOW.
 CORRAL_TEST_MACHINES=keep keeps them (as a lab of that name, any name) and finds them
 again in the next run; ``python -m tests.machines.lab down keep`` removes them.
 """
