@@ -154,7 +154,7 @@ export class LogBox {
 
   /** @param {api.LogPiece} piece */
   piece({ file, start, end, text, again, trouble }) {
-    const stream = this.streams.get(file);
+    const known = this.streams.get(file);
     const name = fileWords(file);
     if (trouble) {
       this.note(`${name}: ${trouble}`);
@@ -162,13 +162,15 @@ export class LogBox {
     }
     if (again) {
       this.freeze(file);
-      this.streams.delete(file);
+      const stream = new Stream();
+      stream.end = 0; // what is left out from here on is stated
+      this.streams.set(file, stream);
       this.note(`${name} was written again from its beginning`);
       return;
     }
-    if (stream && start > stream.end) {
+    if (known && start > known.end) {
       this.freeze(file);
-      this.note(`${bytes(start - stream.end)} of ${name} came too fast and are left out here`);
+      this.note(`${bytes(start - known.end)} of ${name} came too fast and are left out here`);
     }
     this.add(file, text, start, end);
   }
