@@ -74,7 +74,10 @@ export class TokensPage extends Component {
     const { tokens, wrong } = this.state;
     if (!this.props.me.mine) {
       const none = "This page has none: Slurm's REST API takes Slurm's own tokens.";
-      return card("Tokens of the API", el("p", { class: "dim" }, none));
+      return card("Tokens of the API", [
+        el("p", { key: "none", class: "dim" }, none),
+        el("a", { key: "api", href: "#api" }, "Operations of the API"),
+      ]);
     }
     return card("Tokens of the API", [
       el(
