@@ -3,7 +3,7 @@
     .venv/bin/python -m benchmarks.bare_metal [--machines 3] [--suite trixie] [--file FILE]
 
 Needs root and user-mode-linux, as tests/machines does. They share this machine's CPUs, and a fork
-costs them about 20 ms: figures compare within one run, and are upper bounds for real machines.
+costs them about 9 ms: figures compare within one run, and are upper bounds for real machines.
 ``--file`` measures the plan of a cluster of so many machines that is up already.
 """
 

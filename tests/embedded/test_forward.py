@@ -20,18 +20,16 @@ from typing import Any
 import pytest
 from tests.embedded.conftest import Live, named
 from tests.embedded.test_jobs_terminal import CTRL_C, Terminal
+from tests.embedded.test_tools import install_or_skip
 
 from corral import api
 from corral.apply.session import Session
-from corral.apply.wheelhouse import cached, fetch
 from corral.errors import CorralError
-from corral.events import ignore
 from corral.hosts.quote import sh
 from corral.hosts.sshkeys import make_key
 from corral.roles.services.corral_wheels import parse_lock
 from corral.spec.models import ClusterSpec
 from corral.spec.sections.people import Access, User
-from corral.state.base import Context, Seen
 from corral.state.pyenv import PythonEnv
 
 ROOT = Path(__file__).parents[2]
@@ -254,22 +252,7 @@ def test_a_notebook_without_jupyterlab_names_the_way_out(alice: Laptop) -> None:
 @pytest.fixture
 def jupyter(lab: Live) -> str:
     """A Python on shared storage that has JupyterLab."""
-    environment = PythonEnv(JUPYTER, "tools", WHEELS)
-
-    async def install() -> None:
-        await fetch(WHEELS, ignore)
-        change = environment.diff(Seen(0, ""), Context(lab.controller))
-        assert change is not None
-        data = [cached(ref.path).read_bytes() for ref in change.secrets]
-        stdin = b"".join(b"%d\n%b" % (len(part), part) for part in data)
-        async with await Session.open(lab.spec) as session:
-            made = await session.fleet.run(lab.controller, change.script, stdin=stdin, timeout=580)
-        assert made.ok, made.tail
-
-    try:
-        asyncio.run(install())
-    except CorralError as error:
-        pytest.skip(f"no wheels: {error}")
+    install_or_skip(lab, PythonEnv(JUPYTER, "tools", WHEELS))
     return f"{JUPYTER}/bin/python3"
 
 

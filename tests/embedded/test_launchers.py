@@ -5,7 +5,6 @@ accelerate, Lightning and DeepSpeed on CPUs over gloo, next to the PyTorch of th
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import subprocess
@@ -15,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from tests.embedded.test_tools import install
+from tests.embedded.test_tools import install_or_skip
 
 from corral.api.cluster import Cluster
 from corral.api.workload.queue import JobOutcome, RankLine
-from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.roles.services.corral_wheels import parse_lock
 from corral.state.pyenv import PythonEnv
@@ -43,10 +41,7 @@ ONE_WORLD = {"ranks": 3, "agree": True, "samples": 1536}
 def python(cluster: Live) -> Iterator[str]:
     """An environment on shared storage that also has the PyTorch of the nodes."""
     wheels = parse_lock((HERE / "launchers.lock").read_text())["3.13"]
-    try:
-        asyncio.run(install(cluster, PythonEnv(PLACE, "launchers", wheels)))
-    except CorralError as error:
-        pytest.skip(f"no wheels: {error}")
+    install_or_skip(cluster, PythonEnv(PLACE, "launchers", wheels))
     torch = sh("echo /usr/lib/python3/dist-packages > {site}/nodes.pth", site=SITE)
     assert cluster.run(cluster.controller, torch).ok
     yield PLACE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import urllib.request
 from collections.abc import Iterator
@@ -12,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from tests.embedded.conftest import EXAMPLES
 from tests.embedded.server_job import server_of
-from tests.embedded.test_tools import install
+from tests.embedded.test_tools import install_or_skip
 
 from corral.api.cluster import Cluster
 from corral.api.workload.queue import JobOutcome, RankLine
-from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.roles.services.corral_wheels import parse_lock
 from corral.state.pyenv import PythonEnv
@@ -53,10 +51,7 @@ server.serve_forever()
 def python(cluster: Live) -> Iterator[str]:
     """An environment on shared storage that also has the PyTorch of the nodes."""
     wheels = parse_lock(Path(__file__).with_name("recipes.lock").read_text())["3.13"]
-    try:
-        asyncio.run(install(cluster, PythonEnv(PLACE, "recipes", wheels)))
-    except CorralError as error:
-        pytest.skip(f"no wheels: {error}")
+    install_or_skip(cluster, PythonEnv(PLACE, "recipes", wheels))
     put = sh(
         "cd {place} && echo /usr/lib/python3/dist-packages > lib/python3.13/site-packages/n.pth && "
         "cat /usr/lib/python3.13/[a-c]*.py > text.txt && cat > bin/vllm && chmod 755 bin/vllm && "

@@ -115,6 +115,17 @@ async def install(live: Live, environment: PythonEnv) -> None:
     assert made.ok, made.tail
 
 
+def install_or_skip(live: Live, environment: PythonEnv) -> None:
+    """``install``, unless it is there; the tests skip where the index does not have the wheels."""
+    seen = live.run(live.controller, environment.probe())
+    if seen.stdout.strip() == environment.digest:
+        return
+    try:
+        asyncio.run(install(live, environment))
+    except CorralError as error:
+        pytest.skip(f"no wheels: {error}")
+
+
 def runner(cluster: Live, place: str = TOOLS) -> Run:
     """Runs a program's text as the job user in a separate folder, the tools first on its PATH."""
 
@@ -143,14 +154,7 @@ def runner(cluster: Live, place: str = TOOLS) -> Run:
 @pytest.fixture(scope="module")
 def tools(cluster: Live) -> Run:
     """Runs a program's text as the job user, with the tools on its PATH, in a separate folder."""
-    environment = PythonEnv(TOOLS, "tools", WHEELS)
-    seen = cluster.run(cluster.controller, environment.probe())
-    if seen.stdout.strip() != environment.digest:
-        try:
-            asyncio.run(install(cluster, environment))
-        except CorralError as error:
-            pytest.skip(f"no wheels: {error}")
-
+    install_or_skip(cluster, PythonEnv(TOOLS, "tools", WHEELS))
     return runner(cluster)
 
 

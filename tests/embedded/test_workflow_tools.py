@@ -6,7 +6,6 @@ have no wheel are unpacked from their source, by digest.
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 import subprocess
 import sys
@@ -14,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
-from tests.embedded.test_tools import Run, install, runner
+from tests.embedded.test_tools import Run, install_or_skip, runner
 
-from corral.errors import CorralError
 from corral.hosts.quote import sh
 from corral.roles.services.corral_wheels import parse_lock
 from corral.state.pyenv import PythonEnv
@@ -110,13 +108,7 @@ def source(requirement: str, digest: str, folder: Path) -> bytes:
 @pytest.fixture(scope="module")
 def tools(cluster: Live, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs a program's text as the job user with these tools on its PATH."""
-    environment = PythonEnv(PLACE, "workflow tools", WHEELS)
-    seen = cluster.run(cluster.controller, environment.probe())
-    if seen.stdout.strip() != environment.digest:
-        try:
-            asyncio.run(install(cluster, environment))
-        except CorralError as error:
-            pytest.skip(f"no wheels: {error}")
+    install_or_skip(cluster, PythonEnv(PLACE, "workflow tools", WHEELS))
     for number, (requirement, digest, part) in enumerate(SOURCES):
         archive = source(requirement, digest, tmp_path_factory.mktemp(f"source{number}"))
         unpack = sh(
